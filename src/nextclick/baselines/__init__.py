@@ -1,0 +1,1 @@
+"""The methods that MAN is compared with."""

@@ -1,0 +1,1 @@
+"""Prequential evaluation: test, then learn."""

@@ -1,0 +1,176 @@
+"""Files that are whole or absent: written aside, synced, renamed, and checked when read."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nextclick.errors import BadInputError
+
+MANIFEST = "manifest.json"
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Hand out a path to write to; the file appears under its own name only when it is whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with new_file(Path(folder) / "answer.txt") as aside:
+    ...         _ = aside.write_text("42")
+    ...     (Path(folder) / "answer.txt").read_text()
+    '42'
+    """
+    if path.is_dir():
+        raise BadInputError(f"{path} is a directory; give the name of a file")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with _named_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield aside
+            sync(aside)
+            aside.replace(path)
+            sync(path.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
+    """Hand out a directory to fill; it appears whole, with a manifest of checksums, or not at all.
+
+    A directory of the same kind at `path` is replaced; anything else there is left alone.
+    """
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        _refuse_to_replace(path, kind)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with _named_write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir()
+            yield aside
+            files = sorted(file for file in aside.iterdir() if file.is_file())
+            for file in files:
+                sync(file)
+            sums = {
+                file.name: {"sha256": sha256(file), "bytes": file.stat().st_size} for file in files
+            }
+            manifest = aside / MANIFEST
+            manifest.write_text(
+                json.dumps({"kind": kind, "version": version, "files": sums}, indent=1)
+            )
+            sync(manifest)
+            sync(aside)
+            _swap(aside, path)
+            sync(path.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_directory(path: Path, kind: str, version: int) -> None:
+    """Refuse a directory that is not whole, not of this kind, or newer than this program."""
+    manifest = read_manifest(path, kind)
+    if manifest.get("version", 0) > version:
+        raise BadInputError(
+            f"{path}: written in format version {manifest['version']}, this nextclick reads up to "
+            f"{version}; install a newer nextclick"
+        )
+    for name, expected in manifest["files"].items():
+        file = path / name
+        if not file.is_file():
+            raise BadInputError(
+                f"{file}: missing, though {MANIFEST} lists it; restore or remake it"
+            )
+        if file.stat().st_size != expected["bytes"]:
+            raise BadInputError(
+                f"{file}: damaged: {file.stat().st_size:,} bytes long, {expected['bytes']:,} were "
+                "written; restore or remake it"
+            )
+        if sha256(file) != expected["sha256"]:
+            raise BadInputError(
+                f"{file}: damaged: its checksum is not the one in {MANIFEST}; restore or remake it"
+            )
+
+
+def read_manifest(path: Path, kind: str) -> dict[str, Any]:
+    """Return the manifest of a directory of this kind, or say what the path is instead."""
+    if not path.exists():
+        raise BadInputError(f"{path}: no such {kind}")
+    file = path / MANIFEST
+    if not path.is_dir() or not file.is_file():
+        raise BadInputError(f"{path} is not a nextclick {kind} (it holds no {MANIFEST})")
+    try:
+        manifest = json.loads(file.read_bytes())
+        listed = manifest["files"]
+        actual = manifest["kind"]
+        if not all(
+            isinstance(entry["sha256"], str) and isinstance(entry["bytes"], int)
+            for entry in listed.values()
+        ):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadInputError(f"{file}: damaged: not a manifest; restore or remake {path}") from None
+    if actual != kind:
+        raise BadInputError(f"{path} is a nextclick {actual}, not a {kind}")
+    return dict(manifest)
+
+
+def sha256(path: Path) -> str:
+    """Return a file's SHA-256 sum in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or directory is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_to_replace(path: Path, kind: str) -> None:
+    try:
+        read_manifest(path, kind)
+    except BadInputError:
+        raise BadInputError(
+            f"{path} exists and is not a nextclick {kind}; it is left as it is: "
+            "choose another name, or remove it"
+        ) from None
+
+
+def _swap(aside: Path, path: Path) -> None:
+    """Put a directory in its place; a reader sees the old one or the new one."""
+    if not path.exists():
+        aside.rename(path)
+        return
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    path.rename(old)
+    aside.rename(path)
+    shutil.rmtree(old)
+
+
+@contextmanager
+def _named_write_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BadInputError(
+                f"{path}: no space left on the disk; nothing was written, what was there before is "
+                "still there"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR):
+            raise BadInputError(f"{path}: cannot be written: {error.strerror}") from error
+        raise

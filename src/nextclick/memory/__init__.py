@@ -1,0 +1,1 @@
+"""The nonparametric memory of (representation, next item) pairs."""

@@ -1,0 +1,392 @@
+"""The contract of everything that recommends.
+
+A method is a subclass with a few small hooks: `_fit`, `_recommend`, `_learn`, and its state. What
+is the same for all (checks, cold contexts, growth, absorbing the validation part) is here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextclick.catalog import Catalog
+from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Mask, Transitions
+from nextclick.errors import BadInputError
+from nextclick.growing import Growing
+from nextclick.runtime import Runtime
+from nextclick.settings import Settings
+
+State: TypeAlias = dict[str, NDArray[Any]]
+"""Everything a fitted recommender knows, as named arrays."""
+
+PARTS = ("neural", "gate", "memory")
+"""What can learn online; every recommender has some of them."""
+
+LEARNING_BATCH = 100
+"""How many transitions are learned at a time (the paper's schedule)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """The best items for each context, best first.
+
+    Parameters
+    ----------
+    items, scores
+        Arrays of shape (contexts, k), filled up with -1 and 0 where a method has nothing to say.
+    cold
+        True for the contexts that held nothing known, and got what is popular instead.
+    weights
+        The gate's weight of the neural part for each context, NaN where there is no gate.
+    """
+
+    items: Ints
+    scores: Floats
+    cold: Mask
+    weights: Floats
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Where the scores of recommendations came from; arrays of the recommendations' shape.
+
+    Parameters
+    ----------
+    neural, memory
+        How much of each score came from the neural part and from memory: they add up to it.
+    sessions
+        How many different past sessions voted for the item in memory.
+    """
+
+    neural: Floats
+    memory: Floats
+    sessions: Ints
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """One recommended item, by its external id; what is not known of it is `None`."""
+
+    id: str
+    title: str | None
+    score: float
+    neural: float | None = None
+    memory: float | None = None
+    sessions: int | None = None
+
+
+class Ranked(NamedTuple):
+    """What a method's `_recommend` returns: arrays of shape (contexts, k), and gate weights."""
+
+    items: Ints
+    scores: Floats
+    weights: Floats | None = None
+
+
+class Recommender(ABC):
+    """Something that recommends the next item of a session, and learns from every click.
+
+    Parameters
+    ----------
+    settings
+        The method's own settings.
+    runtime
+        Seed, threads, device and progress.
+    """
+
+    name: ClassVar[str]
+    settings_type: ClassVar[type[Settings]]
+    parts: ClassVar[frozenset[str]]
+    """Which of `PARTS` this method has."""
+
+    @property
+    def label(self) -> str:
+        """What tables call this method."""
+        return self.name
+
+    def __init__(self, settings: Settings | None = None, runtime: Runtime | None = None) -> None:
+        self.settings: Any = self.settings_type() if settings is None else settings
+        self.runtime = Runtime() if runtime is None else runtime
+        self.catalog = Catalog()
+        self.n_items = 0
+        self._popular = PopularItems()
+
+    # What callers use
+
+    def fit(
+        self,
+        log: ClickLog,
+        *,
+        validation: ClickLog | None = None,
+        catalog: Catalog | None = None,
+        absorb: bool = True,
+    ) -> Self:
+        """Learn from past clicks, from the beginning.
+
+        Parameters
+        ----------
+        log
+            The training part.
+        validation
+            Clicks after those of `log`: for stopping early and for fitting the gate. It is learned
+            as well afterwards, in online steps, unless `absorb` is false.
+        catalog
+            The items' external ids. Without it, an item's id is its number. The recommender keeps a
+            copy with the items of these two parts.
+        absorb
+            Whether the validation part is learned before this returns, as a shop would do it.
+
+        Returns
+        -------
+        Self
+            The recommender itself.
+        """
+        if not len(log):
+            raise BadInputError("there are no clicks to train on")
+        n_items = max(log.n_items, validation.n_items if validation is not None else 0)
+        self.catalog = Catalog(range(n_items)) if catalog is None else catalog.copy(n_items)
+        self._popular = PopularItems()
+        self._know(log.n_items)
+        self._popular.add(log.items)
+        self._fit(log, validation)
+        if absorb and validation is not None:
+            self._absorb(validation)
+        return self
+
+    def recommend(self, contexts: Contexts, k: int = 20) -> Recommendations:
+        """Return the `k` best next items for each context; changes nothing.
+
+        A context's clicks on items that the recommender does not know are passed over. A context in
+        which nothing is left gets the most popular items.
+        """
+        if k < 1:
+            raise BadInputError(f"k is {k}; ask for at least one recommendation")
+        usable = contexts.last(CONTEXT_LENGTH).known(self.n_items)
+        cold = usable.lengths == 0
+        width = min(k, self.n_items)
+        items = np.full((len(contexts), k), -1, dtype=np.int64)
+        scores = np.zeros((len(contexts), k))
+        weights = np.full(len(contexts), np.nan)
+        if cold.any():
+            items[cold, :width], scores[cold, :width] = self._popular.top(width)
+        warm = ~cold
+        if warm.any():
+            asked = usable if warm.all() else usable[warm]
+            ranked = self._recommend(asked, width)
+            items[warm, :width], scores[warm, :width] = ranked.items, ranked.scores
+            if ranked.weights is not None:
+                weights[warm] = ranked.weights
+        return Recommendations(items, scores, cold, weights)
+
+    def explain(self, contexts: Contexts, recommended: Recommendations) -> Explanation | None:
+        """Say where the scores of these recommendations came from, if the method has parts."""
+        return self._explain(contexts.last(CONTEXT_LENGTH).known(self.n_items), recommended.items)
+
+    def learn(self, transitions: Transitions, *, parts: Collection[str] | None = None) -> None:
+        """Learn a batch of transitions, online.
+
+        Items seen for the first time are known afterwards. What "a batch" means (one gradient step,
+        say) each method's documentation says.
+
+        Parameters
+        ----------
+        transitions
+            What happened, in time order.
+        parts
+            Which of the method's `parts` learn; all of them by default.
+        """
+        learning = self.parts if parts is None else self.parts.intersection(parts)
+        if not len(transitions) or not learning:
+            return
+        self._know(transitions.n_items)
+        self._popular.add(transitions.items)
+        self._learn(transitions, learning)
+
+    def recommend_one(self, clicked: Iterable[str | int], k: int = 20) -> list[Recommended]:
+        """Return recommendations for one session, given and answered by external ids.
+
+        Examples
+        --------
+        >>> from nextclick.baselines.popularity import Popularity
+        >>> log = ClickLog.of([(0, 0, 1), (0, 1, 2), (1, 1, 3)])
+        >>> model = Popularity().fit(log, catalog=Catalog(["shoes", "socks"]))
+        >>> [r.id for r in model.recommend_one(["shoes"], k=1)]
+        ['socks']
+        """
+        numbers = self.catalog.find(clicked)
+        contexts = Contexts.of([numbers[numbers >= 0]])
+        answer = self.recommend(contexts, k)
+        why = self.explain(contexts, answer)
+        return [
+            Recommended(
+                self.catalog.id(item),
+                self.catalog[item].title,
+                float(answer.scores[0, rank]),
+                neural=None if why is None else float(why.neural[0, rank]),
+                memory=None if why is None else float(why.memory[0, rank]),
+                sessions=None if why is None else int(why.sessions[0, rank]),
+            )
+            for rank, item in enumerate(answer.items[0].tolist())
+            if item >= 0
+        ]
+
+    def learn_one(self, clicked: Iterable[str | int], next_item: str | int) -> None:
+        """Learn that after these clicks, given by external ids, came that one."""
+        context = self.catalog.add(clicked)
+        item = self.catalog.add([next_item])
+        self.learn(Transitions(Contexts.of([context]), item, np.full(1, np.nan)))
+
+    def state(self) -> State:
+        """Return everything that was learned, as named arrays."""
+        return {
+            "recommender/n_items": np.array(self.n_items),
+            **with_prefix("popular", self._popular.state()),
+            **with_prefix("method", self._state()),
+        }
+
+    def restore(self, catalog: Catalog, state: State) -> Self:
+        """Take up what `state` returned, so that everything goes on as if nothing had happened."""
+        self.catalog = catalog
+        self.n_items = int(state["recommender/n_items"])
+        self._popular.restore(without_prefix("popular", state))
+        self._restore(without_prefix("method", state))
+        return self
+
+    def clone(self, runtime: Runtime | None = None) -> Self:
+        """Return a copy that learns apart from this one."""
+        copy = type(self)(self.settings, runtime or self.runtime)
+        state = {name: array.copy() for name, array in self.state().items()}
+        return copy.restore(self.catalog.copy(), state)
+
+    # What a method implements
+
+    @abstractmethod
+    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:
+        """Learn the training part; look at the validation part only to choose."""
+
+    @abstractmethod
+    def _recommend(self, contexts: Contexts, k: int) -> Ranked:
+        """Return the `k` best items for contexts of known items, none of them empty."""
+
+    @abstractmethod
+    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:
+        """Learn a batch; `n_items` covers its items already."""
+
+    @abstractmethod
+    def _state(self) -> State:
+        """Return what this method learned."""
+
+    @abstractmethod
+    def _restore(self, state: State) -> None:
+        """Take up what `_state` returned; `n_items` is set already."""
+
+    def _explain(self, contexts: Contexts, items: Ints) -> Explanation | None:  # noqa: ARG002
+        """Say where the scores of these items come from; contexts may be empty here."""
+        return None
+
+    def _grow(self, n_items: int) -> None:  # noqa: B027 - most methods have nothing to do
+        """Make room for items up to `n_items`; called before `n_items` changes."""
+
+    def _absorb(self, validation: ClickLog) -> None:
+        """Learn the validation part as the test stream will be learned."""
+        transitions = validation.transitions()
+        with self.runtime.progress("Absorbing the validation part", len(transitions)) as advance:
+            for batch in transitions.batches(LEARNING_BATCH):
+                self.learn(batch)
+                advance(len(batch))
+
+    def _know(self, n_items: int) -> None:
+        if n_items > self.n_items:
+            self._grow(n_items)
+            self._popular.resize(n_items)
+            self.n_items = n_items
+
+
+class PopularItems:
+    """How popular each item is, recent clicks counting more.
+
+    Parameters
+    ----------
+    half_life
+        After how many further clicks a click counts half; `None` to count all alike.
+
+    Examples
+    --------
+    >>> popular = PopularItems()
+    >>> popular.resize(3)
+    >>> popular.add(np.array([2, 1, 2]))
+    >>> popular.top(2)[0].tolist()
+    [2, 1]
+    """
+
+    def __init__(self, half_life: float | None = 100_000) -> None:
+        self.half_life = half_life
+        self._weights: Growing[np.float64] = Growing(np.zeros(0))
+        self._unit = 1.0
+        self._ranking: Ints | None = None
+
+    def resize(self, n_items: int) -> None:
+        """Make room for items up to `n_items`."""
+        self._weights.resize(n_items)
+        self._ranking = None
+
+    def add(self, items: Ints) -> None:
+        """Count clicks, given in time order."""
+        # Growing the unit is the same as shrinking all that was counted before.
+        if self.half_life is None:
+            np.add.at(self._weights.values, items, 1.0)
+        else:
+            for start in range(0, len(items), 10_000):
+                chunk = items[start : start + 10_000]
+                growth = 2.0 ** (np.arange(1, len(chunk) + 1) / self.half_life)
+                np.add.at(self._weights.values, chunk, self._unit * growth)
+                self._unit *= float(growth[-1])
+                if self._unit > 1e100:
+                    self._weights.values[:] /= self._unit
+                    self._unit = 1.0
+        self._ranking = None
+
+    def top(self, k: int) -> tuple[Ints, Floats]:
+        """Return the `k` most popular items and their shares of all clicks."""
+        weights = self._weights.values
+        if self._ranking is None:
+            self._ranking = np.argsort(-weights, kind="stable")
+        best = self._ranking[:k]
+        return best, weights[best] / max(weights.sum(), 1e-300)
+
+    def state(self) -> State:
+        """Return the counts."""
+        return {"weights": self._weights.values, "unit": np.array(self._unit)}
+
+    def restore(self, state: State) -> None:
+        """Take up what `state` returned."""
+        self._weights = Growing(state["weights"])
+        self._unit = float(state["unit"])
+        self._ranking = None
+
+
+def with_prefix(prefix: str, state: State) -> State:
+    """Return the state under names that begin with ``prefix/``."""
+    return {f"{prefix}/{name}": array for name, array in state.items()}
+
+
+def without_prefix(prefix: str, state: State) -> State:
+    """Return the part of the state whose names begin with ``prefix/``, without it.
+
+    Examples
+    --------
+    >>> sorted(without_prefix("a", with_prefix("a", {"x": np.zeros(1)})))
+    ['x']
+    """
+    start = f"{prefix}/"
+    return {
+        name.removeprefix(start): array for name, array in state.items() if name.startswith(start)
+    }
