@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import json
@@ -65,10 +66,9 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
             sums = {
                 file.name: {"sha256": sha256(file), "bytes": file.stat().st_size} for file in files
             }
+            content = {"kind": kind, "version": version, "files": sums}
             manifest = aside / MANIFEST
-            manifest.write_text(
-                json.dumps({"kind": kind, "version": version, "files": sums}, indent=1)
-            )
+            manifest.write_text(json.dumps({**content, "sha256": _own_sum(content)}, indent=1))
             sync(manifest)
             sync(aside)
             _swap(aside, path)
@@ -80,11 +80,14 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
 def check_directory(path: Path, kind: str, version: int) -> None:
     """Refuse a directory that is not whole, not of this kind, or newer than this program."""
     manifest = read_manifest(path, kind)
-    if manifest.get("version", 0) > version:
+    if manifest["version"] > version:
         raise BadInputError(
-            f"{path}: written in format version {manifest['version']}, this nextclick reads up to "
-            f"{version}; install a newer nextclick"
+            f"{path / MANIFEST}: written in format version {manifest['version']}, this nextclick "
+            f"reads up to {version}; install a newer nextclick"
         )
+    own_sum = manifest.pop("sha256", None)
+    if own_sum != _own_sum(manifest):
+        raise _damaged_manifest(path)
     for name, expected in manifest["files"].items():
         file = path / name
         if not file.is_file():
@@ -113,13 +116,13 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         manifest = json.loads(file.read_bytes())
         listed = manifest["files"]
         actual = manifest["kind"]
-        if not all(
+        if not isinstance(manifest["version"], int) or not all(
             isinstance(entry["sha256"], str) and isinstance(entry["bytes"], int)
             for entry in listed.values()
         ):
             raise TypeError
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise BadInputError(f"{file}: damaged: not a manifest; restore or remake {path}") from None
+        raise _damaged_manifest(path) from None
     if actual != kind:
         raise BadInputError(f"{path} is a nextclick {actual}, not a {kind}")
     return dict(manifest)
@@ -150,11 +153,37 @@ def _refuse_to_replace(path: Path, kind: str) -> None:
         ) from None
 
 
+def _damaged_manifest(path: Path) -> BadInputError:
+    return BadInputError(f"{path / MANIFEST}: damaged; restore or remake {path}")
+
+
+def _own_sum(content: dict[str, Any]) -> str:
+    """Return the checksum by which a manifest vouches for itself."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _swap(aside: Path, path: Path) -> None:
-    """Put a directory in its place; a reader sees the old one or the new one."""
+    """Put a directory in its place; a reader sees the old one or the new one.
+
+    What was there before is at `aside` afterwards, or gone.
+    """
     if not path.exists():
         aside.rename(path)
-        return
+    elif not _exchange(aside, path):
+        _replace_in_two_steps(aside, path)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two paths change places at once; false where the system cannot (it needs Linux)."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return (
+        renameat2 is not None
+        and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+    )
+
+
+def _replace_in_two_steps(aside: Path, path: Path) -> None:
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     path.rename(old)
     aside.rename(path)
@@ -166,11 +195,15 @@ def _named_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise BadInputError(
                 f"{path}: no space left on the disk; nothing was written, what was there before is "
                 "still there"
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR):
+        if error.errno in (errno.ENOTDIR, errno.EEXIST):
+            raise BadInputError(
+                f"{path}: cannot be written: {error.filename} is not a directory"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise BadInputError(f"{path}: cannot be written: {error.strerror}") from error
         raise
