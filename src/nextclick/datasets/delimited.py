@@ -46,14 +46,13 @@ class Delimited:
     def read(self) -> pl.DataFrame:
         """Return all rows, every column as text, what is empty as null."""
         try:
-            return self._read()
+            with readable(self.path):
+                return self._read()
         except PolarsError as error:
             self._explain(error)
             raise BadInputError(
                 f"{self.path}: cannot be read as text in columns: {str(error).splitlines()[0]}"
             ) from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise BadInputError(f"{self.path}: damaged gzip file ({error}); get it anew") from error
 
     def line_of(self, row: int) -> str:
         """Say on which line of the file a row is: "line 7"."""
@@ -81,7 +80,7 @@ class Delimited:
         width = None if self.names is None else len(self.names)
         for line, fields in self._rows():
             width = len(fields) if width is None else width
-            if len(fields) > width:
+            if fields and len(fields) != width:
                 raise BadInputError(
                     f"{self.path}, line {line:,}: {len(fields)} columns where {width} are expected"
                     + ("; quote fields that hold the separator" if self.quoted else "")
@@ -115,9 +114,29 @@ def is_gzip(path: Path) -> bool:
         return file.read(2) == GZIP_MAGIC
 
 
+def first_line(path: Path) -> str:
+    """Return the first line of a text file, as far as its first 64 KiB go, without its end."""
+    with readable(path), open_text(path) as file:
+        return file.readline(65_536).rstrip("\r\n")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what can go wrong when a text file is read into an error that names it."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInputError(f"{path}: damaged gzip file ({error}); get it anew") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(
+            f"{path}: not UTF-8 text; convert it, for example with iconv -f latin1 -t utf-8"
+        ) from error
+
+
 def open_text(path: Path) -> IO[str]:
     """Open a text file, compressed or not."""
-    binary = cast("IO[bytes]", gzip.open(path) if is_gzip(path) else path.open("rb"))
+    open_binary = gzip.open if is_gzip(path) else open
+    binary = cast("IO[bytes]", open_binary(path, "rb"))
     return io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
 
 

@@ -72,7 +72,7 @@ def raw_clicks(
     """
     _check_length(rows, source, line_of)
     unusable: dict[str, int] = {}
-    for name, column in (("session id", SESSION), ("item id", ITEM), ("timestamp", TIME)):
+    for name, column in (("timestamp", TIME), ("session id", SESSION), ("item id", ITEM)):
         missing = rows[column].null_count()
         if missing:
             unusable[f"no {name}"] = missing
