@@ -51,8 +51,7 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
 
     A directory of the same kind at `path` is replaced; anything else there is left alone.
     """
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        _refuse_to_replace(path, kind)
+    check_target(path, kind)
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with _named_write_errors(path):
@@ -75,6 +74,24 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
             sync(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_target(path: Path, kind: str) -> None:
+    """Refuse to write a directory over anything but one of the same kind, or an empty one.
+
+    Examples
+    --------
+    >>> check_target(Path("a new name"), "model")
+    """
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    try:
+        read_manifest(path, kind)
+    except BadInputError:
+        raise BadInputError(
+            f"{path} exists and is not a nextclick {kind}; it is left as it is: "
+            "choose another name, or remove it"
+        ) from None
 
 
 def check_directory(path: Path, kind: str, version: int) -> None:
@@ -141,16 +158,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _refuse_to_replace(path: Path, kind: str) -> None:
-    try:
-        read_manifest(path, kind)
-    except BadInputError:
-        raise BadInputError(
-            f"{path} exists and is not a nextclick {kind}; it is left as it is: "
-            "choose another name, or remove it"
-        ) from None
 
 
 def _damaged_manifest(path: Path) -> BadInputError:

@@ -24,7 +24,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_safetensors
 
-from nextclick import __version__
+from nextclick import __version__, files
 from nextclick.catalog import Catalog, Item
 from nextclick.files import check_directory, new_directory
 from nextclick.methods import create, name_of
@@ -104,6 +104,11 @@ def load(path: Path | str, runtime: Runtime | None = None) -> Recommender:
     for name, file in config["indexes"].items():
         state[name] = np.fromfile(folder / file, dtype=np.uint8)
     return model.restore(_catalog(json.loads((folder / CATALOG).read_bytes())), state)
+
+
+def check_target(path: Path) -> None:
+    """Refuse what `save` would refuse to write to: good to know before hours of training."""
+    files.check_target(path, KIND)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -1,0 +1,112 @@
+"""The command line: one file per verb. Verbs import what they need, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from nextclick import __version__
+from nextclick.cli import evaluate, recommend, train
+from nextclick.errors import BadInputError
+
+BAD_INPUT = 2
+OUR_FAULT = 1
+INTERRUPTED = 130
+
+CALLERS_FAULT = (
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENOSPC,
+    errno.EROFS,
+)
+"""What a file system refuses for reasons that only its owner can mend."""
+
+app = typer.Typer(
+    name="nextclick",
+    help="Recommendations in anonymous browsing sessions that learn from every click.",
+    epilog="Start with: nextclick demo",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(epilog=train.EXAMPLE)(train.train)
+app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
+app.command(epilog=recommend.EXAMPLE)(recommend.recommend)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nextclick {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback does all there is to do
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, and return its exit code: 0, 2 for bad input, 1 for a defect of ours.
+
+    Examples
+    --------
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    nextclick ...
+    0
+    """
+    try:
+        code = app(arguments, prog_name="nextclick", standalone_mode=False)
+    except BadInputError as error:
+        return _refuse(str(error))
+    except typer.TyperException as error:
+        return _refuse(_reason(error))
+    except typer.Abort:
+        code = INTERRUPTED
+    except OSError as error:
+        if error.errno not in CALLERS_FAULT:
+            return _confess()
+        return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except Exception:
+        return _confess()
+    if code == INTERRUPTED:
+        typer.echo("interrupted", err=True)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(reason: str) -> int:
+    typer.echo(f"error: {reason}", err=True)
+    return BAD_INPUT
+
+
+def _reason(error: typer.TyperException) -> str:
+    """Return what is wrong with a command line, and where to read what is right."""
+    reason = error.format_message().replace("Value error, ", "")
+    context = getattr(error, "ctx", None)
+    return f"{reason}\nsee {context.command_path} --help" if context else reason
+
+
+def _confess() -> int:
+    traceback.print_exc()
+    typer.echo(
+        "error: this is a defect of nextclick, not of what you gave it; please report it with the "
+        f"lines above (nextclick {__version__}, Python {sys.version.split()[0]})",
+        err=True,
+    )
+    return OUR_FAULT
