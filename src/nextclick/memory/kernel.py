@@ -1,0 +1,164 @@
+"""What the memory predicts: neighbours vote for their items, the nearer the louder.
+
+The paper's kernel: `P(y) ∝ Σ_k [y_k = y] exp(-d_k² / (2 d*²))`, `d*` the distance of the nearest
+neighbour. The learned one: `P(y) ∝ Σ_k [y_k = y] exp(-β d_k²)`, with a bandwidth β for each query.
+The code speaks of squared distances only, as `Neighbours` holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from nextclick.clicks import Floats, Ints
+from nextclick.memory.base import Neighbours, Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """The different items that neighbours name, an item with a nearer neighbour first.
+
+    Parameters
+    ----------
+    items
+        Array of shape (queries, k), filled up with -1.
+    probabilities
+        Of these items, 0 behind them. A row adds up to 1, or to 0 where there is no neighbour.
+    """
+
+    items: Ints
+    probabilities: Floats
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def nearest_weights(neighbours: Neighbours) -> Floats:
+    """Return each neighbour's share of the prediction by the paper's kernel.
+
+    Where the nearest is at distance zero, only neighbours at distance zero count, all alike: the
+    limit of the kernel. What is zero the memory has decided, which knows how its distances round.
+
+    Examples
+    --------
+    >>> distances = np.array([[1, 2, np.inf], [0, 0, 3]], dtype=np.float32)
+    >>> items = np.array([[4, 5, -1], [4, 5, 6]])
+    >>> nearest_weights(Neighbours(distances, items, items)).round(3).tolist()
+    [[0.622, 0.378, 0.0], [0.5, 0.5, 0.0]]
+    """
+    with np.errstate(divide="ignore"):
+        return _shares(neighbours.distances, 0.5 / neighbours.distances[:, 0].astype(np.float64))
+
+
+def learned_weights(neighbours: Neighbours, bandwidths: Floats) -> Floats:
+    """Return each neighbour's share of the prediction by `exp(-β d²)`, β given for each query.
+
+    Examples
+    --------
+    >>> distances = np.array([[1, 2, np.inf]], dtype=np.float32)
+    >>> items = np.array([[4, 5, -1]])
+    >>> learned_weights(Neighbours(distances, items, items), np.array([0.5])).round(3).tolist()
+    [[0.622, 0.378, 0.0]]
+    """
+    return _shares(neighbours.distances, np.asarray(bandwidths, dtype=np.float64))
+
+
+def votes(neighbours: Neighbours, weights: Floats) -> Votes:
+    """Add up the neighbours' weights for each different item.
+
+    Examples
+    --------
+    >>> items = np.array([[4, 5, 4]])
+    >>> neighbours = Neighbours(np.zeros((1, 3), dtype=np.float32), items, items)
+    >>> answer = votes(neighbours, np.array([[0.5, 0.3, 0.2]]))
+    >>> answer.items.tolist(), answer.probabilities.tolist()
+    ([[4, 5, -1]], [[0.7, 0.3, 0.0]])
+    """
+    items = np.full(neighbours.items.shape, -1, dtype=np.int64)
+    probabilities = np.zeros(items.shape)
+    _count(neighbours.items, weights, items, probabilities)
+    return Votes(items, probabilities)
+
+
+def voting_sessions(neighbours: Neighbours, items: Ints) -> Ints:
+    """Return how many different sessions voted for each of these items.
+
+    Neighbours whose session is not known count as one session.
+
+    Parameters
+    ----------
+    neighbours
+        The neighbours of some queries.
+    items
+        Items for each query, a row for each; -1 gets 0.
+
+    Examples
+    --------
+    >>> sessions = np.array([[8, 9, 8]])
+    >>> found = Neighbours(np.zeros((1, 3), dtype=np.float32), np.array([[4, 4, 4]]), sessions)
+    >>> voting_sessions(found, np.array([[4, 5, -1]])).tolist()
+    [[2, 0, 0]]
+    """
+    counts = np.zeros(items.shape, dtype=np.int64)
+    _count_sessions(neighbours.items, neighbours.sessions, items, counts)
+    return counts
+
+
+def _shares(distances: Vectors, rates: Floats) -> Floats:
+    shares = np.empty(distances.shape)
+    _weigh(distances, rates, shares)
+    return shares
+
+
+@numba.njit(cache=True)
+def _weigh(distances: Vectors, rates: Floats, shares: Floats) -> None:
+    for row in range(len(distances)):
+        nearest = distances[row, 0]
+        total = 0.0
+        for k in range(distances.shape[1]):
+            # exp(-rate (d - d*)) has the shares of exp(-rate d), and does not underflow.
+            beyond = np.float64(distances[row, k]) - np.float64(nearest)
+            if np.isinf(distances[row, k]):
+                share = 0.0
+            elif beyond == 0:
+                share = 1.0  # even if the rate is infinite, for d* = 0
+            else:
+                share = np.exp(-rates[row] * beyond)
+            shares[row, k] = share
+            total += share
+        if total > 0:
+            shares[row] /= total
+
+
+@numba.njit(cache=True)
+def _count(named: Ints, weights: Floats, items: Ints, probabilities: Floats) -> None:
+    for row in range(len(named)):
+        different = 0
+        for k in range(named.shape[1]):
+            if named[row, k] < 0:
+                break
+            place = 0
+            while place < different and items[row, place] != named[row, k]:
+                place += 1
+            if place == different:
+                items[row, place] = named[row, k]
+                different += 1
+            probabilities[row, place] += weights[row, k]
+
+
+@numba.njit(cache=True)
+def _count_sessions(named: Ints, sessions: Ints, items: Ints, counts: Ints) -> None:
+    for row in range(len(items)):
+        for place in range(items.shape[1]):
+            item = items[row, place]
+            if item < 0:
+                continue
+            for k in range(named.shape[1]):
+                if named[row, k] != item:
+                    continue
+                earlier = 0
+                while named[row, earlier] != item or sessions[row, earlier] != sessions[row, k]:
+                    earlier += 1
+                counts[row, place] += earlier == k
