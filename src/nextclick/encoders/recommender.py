@@ -1,0 +1,284 @@
+"""An encoder as a recommender of its own: P_N = softmax of its scores over the whole catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, SerializeAsAny
+from torch import Tensor
+
+from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.encoders.base import Encoder, EncoderSettings
+from nextclick.encoders.losses import cross_entropy
+from nextclick.encoders.narm import NarmSettings
+from nextclick.encoders.registry import build_encoder, encoder_settings
+from nextclick.encoders.training import (
+    TrainingSettings,
+    half_precision,
+    representations,
+    train,
+)
+from nextclick.errors import BadInputError
+from nextclick.recommender import Ranked, Recommender, State, with_prefix, without_prefix
+from nextclick.runtime import Runtime
+from nextclick.settings import Settings
+
+AT_ONCE = 256
+"""Contexts scored at once: their scores over a catalog of 100,000 items are 100 MB."""
+
+
+class OnlineSettings(Settings):
+    """How an encoder goes on learning from single batches.
+
+    Parameters
+    ----------
+    learning_rate
+        Adam's learning rate.
+    moments
+        Adam's moments at the first online step: `"fresh"`, or `"trained"`: those of training.
+    new_items
+        Where the embedding of a new item starts: `"random"`, or `"contexts"`: in the direction of
+        the contexts that it was clicked after, so that these recommend it at once.
+    """
+
+    learning_rate: float = 5e-4
+    moments: Literal["fresh", "trained"] = "fresh"
+    new_items: Literal["random", "contexts"] = "random"
+
+
+class NeuralSettings(Settings):
+    """Settings of a neural recommender: the encoder, its training, and its online learning."""
+
+    encoder: Annotated[SerializeAsAny[EncoderSettings], BeforeValidator(encoder_settings)] = (
+        NarmSettings()
+    )
+    training: TrainingSettings = TrainingSettings()
+    online: OnlineSettings = OnlineSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """P_N for some contexts, kept as scores and their log-sum-exp."""
+
+    representations: NDArray[np.float32]
+    scores: Tensor
+    log_sum: Tensor
+
+    def top(self, k: int) -> tuple[Ints, Floats]:
+        """Return the `k` most probable items and their probabilities."""
+        best, items = self.scores.topk(k)
+        return items.cpu().numpy(), self._probabilities(best)
+
+    def at(self, items: Ints) -> Floats:
+        """Return the probabilities of items, (contexts, m); 0 where the item is -1."""
+        chosen = torch.from_numpy(items).to(self.scores.device)
+        found = self._probabilities(self.scores.gather(1, chosen.clamp(min=0)))
+        return np.where(items >= 0, found, 0.0)
+
+    def _probabilities(self, scores: Tensor) -> Floats:
+        return (scores - self.log_sum).exp().double().cpu().numpy()
+
+
+class NeuralRecommender(Recommender):
+    """A neural encoder that recommends by the softmax of its scores.
+
+    `learn` takes one gradient step on the batch: Adam, cross-entropy over the whole catalog, items
+    that are new in this batch included.
+
+    Examples
+    --------
+    >>> from nextclick.encoders.gru4rec import Gru4RecSettings
+    >>> log = ClickLog.of([(s, (s + i) % 7, 10 * s + i) for s in range(40) for i in range(4)])
+    >>> settings = NeuralSettings(
+    ...     encoder=Gru4RecSettings(embedding=16, hidden=16), training=TrainingSettings(batch=32)
+    ... )
+    >>> model = NeuralRecommender(settings).fit(log)
+    >>> model.recommend(Contexts.of([[2, 3]]), k=1).items.tolist()
+    [[4]]
+    """
+
+    name = "neural"
+    settings_type = NeuralSettings
+    parts = frozenset({"neural"})
+
+    def __init__(
+        self, settings: NeuralSettings | None = None, runtime: Runtime | None = None
+    ) -> None:
+        super().__init__(settings, runtime)
+        torch.set_num_threads(self.runtime.threads)
+        self._device = _device(self.runtime.device)
+        self._seed = self.runtime.seed
+        self._encoder = self._new_encoder()
+        self._optimizer = self._new_optimizer()
+        self._vectors: Tensor | None = None
+
+    @property
+    def label(self) -> str:
+        """The encoder's name."""
+        return self._encoder.label
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the representations."""
+        return self._encoder.dimension
+
+    @torch.inference_mode()
+    def predict(self, contexts: Contexts) -> Prediction:
+        """Return P_N for contexts of known items, none of them empty."""
+        last = torch.from_numpy(contexts.lengths - 1).to(self._device)
+        items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
+        states = self._encoder(items)[torch.arange(len(last), device=self._device), last]
+        if self._vectors is None:
+            self._vectors = self._encoder.vectors().contiguous()
+        scores = self._encoder.queries(states) @ self._vectors.T
+        return Prediction(states.cpu().numpy(), scores, scores.logsumexp(1, keepdim=True))
+
+    def represent(self, transitions: Transitions) -> NDArray[np.float32]:
+        """Return the representations of all contexts, whole sessions encoded in one pass."""
+        return representations(self._encoder, transitions).numpy()
+
+    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:
+        self._seed = self.runtime.seed
+        torch.manual_seed(self._seed)
+        self._encoder = self._new_encoder()
+        self._grow(self.n_items)
+        moments = train(self._encoder, log, validation, self.settings.training, self.runtime)
+        self._optimizer = self._new_optimizer()
+        if self.settings.online.moments == "trained":
+            rates = self._optimizer.state_dict()["param_groups"]
+            self._optimizer.load_state_dict({**moments, "param_groups": rates})
+        self._vectors = None
+
+    def _recommend(self, contexts: Contexts, k: int) -> Ranked:
+        chunks = [
+            self.predict(contexts[start : start + AT_ONCE]).top(k)
+            for start in range(0, len(contexts), AT_ONCE)
+        ]
+        items, scores = zip(*chunks, strict=True)
+        return Ranked(np.concatenate(items), np.concatenate(scores))
+
+    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002
+        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
+        usable = contexts.lengths > 0
+        if usable.any():
+            self._step(contexts[usable], torch.from_numpy(transitions.items[usable]))
+
+    def _step(self, contexts: Contexts, clicked: Tensor) -> None:
+        clicked = clicked.to(self._device)
+        last = torch.from_numpy(contexts.lengths - 1).to(self._device)
+        items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
+        states = self._encoder(items)[torch.arange(len(last), device=self._device), last]
+        loss = cross_entropy(
+            self._encoder.queries(states),
+            self._encoder.vectors(),
+            clicked,
+            bound=self._encoder.score_bound,
+            half=half_precision(self.settings.training.precision, self._device),
+        )
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self._vectors = None
+
+    def _grow(self, n_items: int) -> None:
+        encoder = self._encoder
+        if n_items > len(encoder.items):
+            capacity = max(n_items, int(1.25 * len(encoder.items)))
+            _grow_rows(encoder.items, capacity, self._optimizer)
+        with torch.no_grad():
+            rows = new_rows(self._seed, encoder.n_items, n_items, encoder.settings.embedding)
+            encoder.items[encoder.n_items : n_items] = (
+                torch.from_numpy(rows) * encoder.new_item_spread
+            )
+        encoder.n_items = n_items
+        self._vectors = None
+
+    def _state(self) -> State:
+        moments = {
+            f"{name}/{key}": self._rows(name, value)
+            for name, parameter in self._encoder.named_parameters()
+            for key, value in self._optimizer.state.get(parameter, {}).items()
+        }
+        weights = {
+            name: self._rows(name, parameter.detach())
+            for name, parameter in self._encoder.named_parameters()
+        }
+        return {
+            "seed": np.array(self._seed),
+            **with_prefix("encoder", weights),
+            **with_prefix("optimizer", moments),
+        }
+
+    def _restore(self, state: State) -> None:
+        self._seed = int(state["seed"])
+        self._encoder = self._new_encoder()
+        self._encoder.n_items = self.n_items
+        weights = without_prefix("encoder", state)
+        moments = without_prefix("optimizer", state)
+        self._optimizer = self._new_optimizer()
+        for name, parameter in self._encoder.named_parameters():
+            parameter.data = torch.tensor(weights[name], device=self._device)
+            kept = without_prefix(name, moments)
+            if kept:
+                self._optimizer.state[parameter] = {
+                    key: torch.tensor(value, device=self._device) for key, value in kept.items()
+                }
+        self._vectors = None
+
+    def _rows(self, name: str, values: Tensor) -> NDArray[np.float32]:
+        """Return a parameter or a moment of it as an array, without the room for more items."""
+        used = values[: self.n_items] if name == "items" and values.ndim else values
+        return used.cpu().numpy()
+
+    def _new_encoder(self) -> Encoder:
+        torch.manual_seed(self._seed)
+        return build_encoder(self.settings.encoder).to(self._device).eval()
+
+    def _new_optimizer(self) -> torch.optim.Adam:
+        rate = self.settings.online.learning_rate
+        return torch.optim.Adam(self._encoder.parameters(), lr=rate, fused=True)
+
+
+def new_rows(seed: int, start: int, stop: int, width: int) -> NDArray[np.float32]:
+    """Return standard normal rows for the items from `start` to `stop`.
+
+    An item's row does not depend on when the catalog grew to it.
+    """
+    block = 1024
+    blocks = [
+        np.random.default_rng([seed, number]).standard_normal((block, width), dtype=np.float32)
+        for number in range(start // block, -(-stop // block))
+    ]
+    first = start - start % block
+    return np.concatenate([np.empty((0, width), np.float32), *blocks])[start - first : stop - first]
+
+
+def _grow_rows(parameter: Tensor, rows: int, optimizer: torch.optim.Optimizer) -> None:
+    """Make room in a parameter, and in the optimizer's moments of it, filled with zeros."""
+
+    def larger(values: Tensor) -> Tensor:
+        room = values.new_zeros(rows, *values.shape[1:])
+        room[: len(values)] = values
+        return room
+
+    moments = optimizer.state.get(parameter, {})
+    parameter.grad = None
+    parameter.data = larger(parameter.data)
+    for name, values in moments.items():
+        if values.ndim:
+            moments[name] = larger(values)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):
+        raise BadInputError(
+            f"device {name!r} is not there; use cpu, or leave the choice to auto"
+        ) from None
