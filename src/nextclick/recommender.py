@@ -154,11 +154,10 @@ class Recommender(ABC):
         n_items = max(log.n_items, validation.n_items if validation is not None else 0)
         self.catalog = Catalog(range(n_items)) if catalog is None else catalog.copy(n_items)
         self._popular = PopularItems()
-        self._know(log.n_items)
+        self.n_items = 0
+        self.know(log.n_items)
         self._popular.add(log.items)
-        self._fit(log, validation)
-        if absorb and validation is not None:
-            self._absorb(validation)
+        self._fit_and_absorb(log, validation, absorb=absorb)
         return self
 
     def recommend(self, contexts: Contexts, k: int = 20) -> Recommendations:
@@ -206,7 +205,7 @@ class Recommender(ABC):
         learning = self.parts if parts is None else self.parts.intersection(parts)
         if not len(transitions) or not learning:
             return
-        self._know(transitions.n_items)
+        self.know(transitions.n_items)
         self._popular.add(transitions.items)
         self._learn(transitions, learning)
 
@@ -295,6 +294,11 @@ class Recommender(ABC):
     def _grow(self, n_items: int) -> None:  # noqa: B027 - most methods have nothing to do
         """Make room for items up to `n_items`; called before `n_items` changes."""
 
+    def _fit_and_absorb(self, log: ClickLog, validation: ClickLog | None, *, absorb: bool) -> None:
+        self._fit(log, validation)
+        if absorb and validation is not None:
+            self._absorb(validation)
+
     def _absorb(self, validation: ClickLog) -> None:
         """Learn the validation part as the test stream will be learned."""
         transitions = validation.transitions()
@@ -303,7 +307,8 @@ class Recommender(ABC):
                 self.learn(batch)
                 advance(len(batch))
 
-    def _know(self, n_items: int) -> None:
+    def know(self, n_items: int) -> None:
+        """Make room for items up to `n_items`; `learn` does so by itself."""
         if n_items > self.n_items:
             self._grow(n_items)
             self._popular.resize(n_items)

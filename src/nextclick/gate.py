@@ -1,0 +1,469 @@
+"""The gate: how much of a prediction is the neural part's, and the mixture that follows from it.
+
+It sees plain arrays, and knows neither the encoder nor the memory that they come from.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nextclick.clicks import Floats, Ints, Mask
+from nextclick.runtime import Runtime
+from nextclick.settings import Settings
+
+Array = NDArray[Any]
+
+
+class GateSettings(Settings):
+    """Settings of the gate.
+
+    Parameters
+    ----------
+    kind
+        `"learned"`: a network weighs each context; `"fixed"`: one weight for all ("shallow").
+    weight
+        Fixed gate: the neural part's weight; `None` takes what is best on the validation part.
+    inputs
+        What the network sees: the `"context"`'s representation (the paper), the `"evidence"` that
+        the two parts give, or `"both"`.
+    bandwidth
+        How neighbours are weighed: `"nearest"` by the paper's kernel, whose bandwidth is the
+        nearest one's distance; `"learned"` by `exp(-β d²)`, β given by the network (or, for a fixed
+        gate, one number) fitted together with the weight.
+    lessons
+        What the gate is trained on: `"static"`: the validation part, with the memory as training
+        left it (the paper); `"prequential"`: the validation part as it is absorbed, test by test,
+        with a memory and an encoder that learn on the way as they will later.
+    online
+        Whether the gate goes on learning.
+    learning_rate
+        Adam's learning rate, in training and online.
+    hidden
+        Units of the hidden layer.
+    epochs, patience
+        Passes over the validation part at most, and how many to wait for a better one.
+    """
+
+    kind: Literal["learned", "fixed"] = "learned"
+    weight: float | None = None
+    inputs: Literal["context", "evidence", "both"] = "evidence"
+    bandwidth: Literal["nearest", "learned"] = "learned"
+    lessons: Literal["static", "prequential"] = "prequential"
+    online: bool = True
+    learning_rate: float = 1e-3
+    hidden: int = 100
+    epochs: int = 50
+    patience: int = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the two parts say about some contexts; a row for each.
+
+    Parameters
+    ----------
+    contexts
+        The representations.
+    features
+        Facts about the two predictions: see `evidence_features`.
+    distances
+        The neighbours' squared distances, nearest first; infinity where there is none.
+    """
+
+    contexts: NDArray[np.float32]
+    features: NDArray[np.float32]
+    distances: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """What a gate learns from: evidence, and how each part did on the item that was clicked.
+
+    Parameters
+    ----------
+    evidence
+        What the parts said.
+    neural
+        The probability that the neural part gave to the item clicked.
+    memory
+        The probability that the memory gave to it, by the paper's kernel.
+    matches
+        Which of the neighbours name it.
+    """
+
+    evidence: Evidence
+    neural: Floats
+    memory: Floats
+    matches: Mask
+
+    def __len__(self) -> int:
+        return len(self.neural)
+
+    def __getitem__(self, rows: Array | slice) -> Lessons:
+        """Return some of the lessons."""
+        evidence = Evidence(*(getattr(self.evidence, f.name)[rows] for f in fields(Evidence)))
+        return Lessons(evidence, self.neural[rows], self.memory[rows], self.matches[rows])
+
+    @classmethod
+    def together(cls, parts: list[Lessons]) -> Lessons:
+        """Return the lessons of all parts in one."""
+        columns = [
+            np.concatenate([getattr(part.evidence, f.name) for part in parts])
+            for f in fields(Evidence)
+        ]
+        return cls(
+            Evidence(*columns),
+            np.concatenate([part.neural for part in parts]),
+            np.concatenate([part.memory for part in parts]),
+            np.concatenate([part.matches for part in parts]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """How far the gate is open for each context.
+
+    Parameters
+    ----------
+    weights
+        The neural part's weight: 1 where the memory has nothing to say.
+    bandwidths
+        β of the kernel `exp(-β d²)` for each context; `None` for the paper's kernel.
+    """
+
+    weights: Floats
+    bandwidths: Floats | None
+
+
+FEATURES = 7
+
+
+def evidence_features(
+    distances: NDArray[np.float32],
+    named: Ints,
+    top_probabilities: Floats,
+    memory_size: int,
+) -> NDArray[np.float32]:
+    """Return the facts that a gate with evidence sees, a row for each context.
+
+    The distances of the 1st, 10th and 50th neighbour, how many different items the ten nearest
+    name, the largest probability of the neural part and the entropy of its best ones, and the size
+    of the memory.
+
+    Parameters
+    ----------
+    distances, named
+        The neighbours' squared distances and items.
+    top_probabilities
+        The neural part's largest probabilities, falling.
+    memory_size
+        How many entries the memory has.
+    """
+    k = distances.shape[1]
+    far = np.where(np.isfinite(distances), distances, 4.0)
+    nearest = [np.sqrt(far[:, min(place, k) - 1]) for place in (1, 10, 50)]
+    ten = np.sort(named[:, :10], axis=1)
+    different = (np.diff(ten, axis=1) != 0).sum(1) + (ten[:, 0] >= 0)
+    likely = np.maximum(top_probabilities, 1e-12)
+    rest = np.maximum(1 - likely.sum(1), 1e-12)
+    entropy = -(likely * np.log(likely)).sum(1) - rest * np.log(rest)
+    size = np.full(len(far), math.log1p(memory_size))
+    columns = [*nearest, different, np.log(likely[:, 0]), entropy, size]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+class Gate(ABC):
+    """Decides the neural part's weight, and the memory's bandwidth, for each context."""
+
+    def __init__(self, settings: GateSettings, dimension: int, runtime: Runtime) -> None:
+        self.settings = settings
+        self.dimension = dimension
+        self.runtime = runtime
+
+    @abstractmethod
+    def open(self, evidence: Evidence) -> Opening:
+        """Return the weights for these contexts."""
+
+    @abstractmethod
+    def fit(self, lessons: Lessons) -> None:
+        """Learn from the validation part, from the beginning."""
+
+    @abstractmethod
+    def learn(self, lessons: Lessons) -> None:
+        """Take one online step."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Array]:
+        """Return what was learned."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take up what `state` returned."""
+
+
+def make_gate(settings: GateSettings, dimension: int, runtime: Runtime) -> Gate:
+    """Make the gate that the settings name."""
+    gate = LearnedGate if settings.kind == "learned" else FixedGate
+    return gate(settings, dimension, runtime)
+
+
+class FixedGate(Gate):
+    """The same weight for every context ("shallow"), and with a learned bandwidth the same β."""
+
+    def __init__(self, settings: GateSettings, dimension: int, runtime: Runtime) -> None:
+        super().__init__(settings, dimension, runtime)
+        self._weight = 0.9 if settings.weight is None else settings.weight
+        self._bandwidth = 10.0
+
+    def open(self, evidence: Evidence) -> Opening:
+        """Return the one weight, or 1 where the memory is silent."""
+        silent = ~np.isfinite(evidence.distances[:, 0])
+        bandwidths = np.full(len(silent), self._bandwidth)
+        learned = self.settings.bandwidth == "learned"
+        return Opening(np.where(silent, 1.0, self._weight), bandwidths if learned else None)
+
+    def fit(self, lessons: Lessons) -> None:
+        """Take the weight, and the bandwidth, that make the clicked items most likely."""
+        weights = np.linspace(0, 1, 101)[1:-1]
+        if self.settings.weight is not None:
+            weights = np.array([self.settings.weight])
+        learned = self.settings.bandwidth == "learned"
+        best = -math.inf
+        for bandwidth in np.geomspace(0.1, 1000, 25) if learned else [self._bandwidth]:
+            memory = _memory_probability(lessons, bandwidth) if learned else lessons.memory
+            for weight in weights:
+                mixed = np.where(
+                    np.isfinite(lessons.evidence.distances[:, 0]),
+                    weight * lessons.neural + (1 - weight) * memory,
+                    lessons.neural,
+                )
+                likelihood = float(np.log(np.maximum(mixed, 1e-12)).mean())
+                if likelihood > best:
+                    best, self._weight, self._bandwidth = likelihood, float(weight), bandwidth
+
+    def learn(self, lessons: Lessons) -> None:
+        """Stay as it is: what is fixed does not learn."""
+
+    def state(self) -> dict[str, Array]:
+        """Return the weight and the bandwidth."""
+        return {"fixed": np.array([self._weight, self._bandwidth])}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take up the weight and the bandwidth."""
+        self._weight, self._bandwidth = map(float, state["fixed"])
+
+
+class LearnedGate(Gate):
+    """A small network: w = σ(W_o tanh(W_h x + b_h) + b_o), and log β beside it.
+
+    x is the representation c (the paper), the evidence, or both. The evidence is standardised by
+    its mean and spread over the validation part.
+    """
+
+    def __init__(self, settings: GateSettings, dimension: int, runtime: Runtime) -> None:
+        super().__init__(settings, dimension, runtime)
+        width = {"context": dimension, "evidence": FEATURES, "both": dimension + FEATURES}
+        torch.manual_seed(runtime.seed)
+        output = nn.Linear(settings.hidden, 2)
+        with torch.no_grad():  # begin near w = 0.9, β = 10
+            output.weight.mul_(0.1)
+            output.bias.copy_(torch.tensor([2.0, math.log(10.0)]))
+        hidden = nn.Linear(width[settings.inputs], settings.hidden)
+        self._network = nn.Sequential(hidden, nn.Tanh(), output)
+        self._mean = torch.zeros(FEATURES)
+        self._spread = torch.ones(FEATURES)
+        self._optimizer = self._new_optimizer()
+
+    @torch.inference_mode()
+    def open(self, evidence: Evidence) -> Opening:
+        """Return what the network says, or 1 where the memory is silent."""
+        out = self._network(self._inputs(evidence)).double().numpy()
+        silent = ~np.isfinite(evidence.distances[:, 0])
+        weights = np.where(silent, 1.0, 1 / (1 + np.exp(-out[:, 0])))
+        learned = self.settings.bandwidth == "learned"
+        return Opening(weights, np.exp(out[:, 1]) if learned else None)
+
+    def fit(self, lessons: Lessons) -> None:
+        """Train on a random nine tenths of the lessons until the last tenth gets no better."""
+        generator = self.runtime.generator("gate")
+        features = torch.from_numpy(lessons.evidence.features)
+        self._mean = features.mean(0)
+        self._spread = features.std(0, correction=0).clamp(min=1e-3)
+        shuffled = generator.permutation(len(lessons))
+        held_out = lessons[shuffled[: max(1, len(shuffled) // 10)]]
+        train = shuffled[len(held_out) :]
+        best, best_epoch, kept = math.inf, 0, self.state()
+        for epoch in range(self.settings.epochs):
+            order = generator.permutation(train)
+            for start in range(0, len(order), 256):
+                self._step(lessons[order[start : start + 256]])
+            with torch.inference_mode():
+                loss = float(self._loss(held_out))
+            if loss < best:
+                best, best_epoch, kept = loss, epoch, self.state()
+            elif epoch - best_epoch >= self.settings.patience:
+                break
+        self.restore(kept)
+
+    def learn(self, lessons: Lessons) -> None:
+        """Take one step of Adam on the lessons of a batch."""
+        if self.settings.online and len(lessons):
+            self._step(lessons)
+
+    def state(self) -> dict[str, Array]:
+        """Return the weights, the optimizer's moments and the standardisation."""
+        state = {"mean": self._mean.numpy().copy(), "spread": self._spread.numpy().copy()}
+        for name, parameter in self._network.named_parameters():
+            state[f"weights/{name}"] = parameter.detach().numpy().copy()
+            for key, value in self._optimizer.state.get(parameter, {}).items():
+                state[f"moments/{name}/{key}"] = value.numpy().copy()
+        return state
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Take up what `state` returned."""
+        self._mean = torch.tensor(state["mean"])
+        self._spread = torch.tensor(state["spread"])
+        self._optimizer = self._new_optimizer()
+        for name, parameter in self._network.named_parameters():
+            parameter.data = torch.tensor(state[f"weights/{name}"])
+            prefix = f"moments/{name}/"
+            moments = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            if moments:
+                self._optimizer.state[parameter] = {k: torch.tensor(v) for k, v in moments.items()}
+
+    def _step(self, lessons: Lessons) -> None:
+        loss = self._loss(lessons)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+
+    def _loss(self, lessons: Lessons) -> Tensor:
+        """Return the cross-entropy of P = w P_N + (1 - w) P_M."""
+        out = self._network(self._inputs(lessons.evidence))
+        distances = torch.from_numpy(lessons.evidence.distances)
+        neural = torch.from_numpy(lessons.neural).float()
+        if self.settings.bandwidth == "learned":
+            shares = torch.softmax(-out[:, 1:].exp() * distances.clamp(max=1e6), dim=1)
+            memory = (shares * torch.from_numpy(lessons.matches)).sum(1)
+        else:
+            memory = torch.from_numpy(lessons.memory).float()
+        # log w and log(1 - w), and probabilities as small as they come, without losing them.
+        clicked = torch.logaddexp(
+            functional.logsigmoid(out[:, 0]) + neural.clamp(min=1e-12).log(),
+            functional.logsigmoid(-out[:, 0]) + memory.clamp(min=1e-12).log(),
+        )
+        silent = torch.isinf(distances[:, 0])
+        return -torch.where(silent, neural.clamp(min=1e-12).log().detach(), clicked).mean()
+
+    def _inputs(self, evidence: Evidence) -> Tensor:
+        contexts = torch.from_numpy(evidence.contexts)
+        if self.settings.inputs == "context":
+            return contexts
+        features = (torch.from_numpy(evidence.features) - self._mean) / self._spread
+        if self.settings.inputs == "evidence":
+            return features
+        return torch.cat([contexts, features], dim=1)
+
+    def _new_optimizer(self) -> torch.optim.Adam:
+        return torch.optim.Adam(self._network.parameters(), lr=self.settings.learning_rate)
+
+
+def _memory_probability(lessons: Lessons, bandwidth: float) -> Floats:
+    distances = lessons.evidence.distances.astype(np.float64)
+    nearest = distances[:, :1]
+    beyond = np.where(
+        np.isfinite(distances), distances - np.where(np.isfinite(nearest), nearest, 0), np.inf
+    )
+    shares = np.exp(-bandwidth * beyond)
+    total = np.maximum(shares.sum(1), 1e-300)
+    probability: Floats = (shares * lessons.matches).sum(1) / total
+    return probability
+
+
+def mix(
+    weights: Floats,
+    top: tuple[Ints, Floats],
+    voted: tuple[Ints, Floats, Floats],
+) -> tuple[Ints, Floats]:
+    """Return the best items of P = w P_N + (1 - w) P_M, as many as the neural part's best.
+
+    No other item can be among them: what memory does not name is ranked by P_N alone, and there the
+    neural part's best come first.
+
+    Parameters
+    ----------
+    weights
+        w for each context.
+    top
+        The neural part's best items, falling, and their probabilities: (contexts, k) each.
+    voted
+        The different items that memory names, -1 behind them; P_N and P_M of each: (contexts, m).
+
+    Examples
+    --------
+    >>> items, scores = mix(
+    ...     np.array([0.5]),
+    ...     (np.array([[3, 4]]), np.array([[0.5, 0.3]])),
+    ...     (np.array([[7, 4]]), np.array([[0.0, 0.3]]), np.array([[0.4, 0.6]])),
+    ... )
+    >>> items.tolist(), scores.round(2).tolist()
+    ([[4, 3]], [[0.45, 0.25]])
+    """
+    items, scores = np.empty_like(top[0]), np.empty_like(top[1])
+    _mix(weights, top[0], top[1], voted[0], voted[1], voted[2], items, scores)
+    return items, scores
+
+
+@numba.njit(cache=True)
+def _mix(
+    weights: Floats,
+    top_items: Ints,
+    top_neural: Floats,
+    voted_items: Ints,
+    voted_neural: Floats,
+    voted_memory: Floats,
+    items: Ints,
+    scores: Floats,
+) -> None:
+    k, m = top_items.shape[1], voted_items.shape[1]
+    candidates = np.empty(k + m, dtype=np.int64)
+    mixed = np.empty(k + m)
+    for row in range(len(top_items)):
+        w = weights[row]
+        n = 0
+        while n < m and voted_items[row, n] >= 0:
+            candidates[n] = voted_items[row, n]
+            mixed[n] = w * voted_neural[row, n] + (1 - w) * voted_memory[row, n]
+            n += 1
+        named = n
+        for place in range(k):
+            item = top_items[row, place]
+            seen = 0
+            while seen < named and candidates[seen] != item:
+                seen += 1
+            if seen == named:
+                candidates[n] = item
+                mixed[n] = w * top_neural[row, place]
+                n += 1
+        for place in range(k):  # by falling score, then by number
+            best = place
+            for other in range(place + 1, n):
+                better = mixed[other] > mixed[best] or (
+                    mixed[other] == mixed[best] and candidates[other] < candidates[best]
+                )
+                if better:
+                    best = other
+            candidates[place], candidates[best] = candidates[best], candidates[place]
+            mixed[place], mixed[best] = mixed[best], mixed[place]
+            items[row, place] = candidates[place]
+            scores[row, place] = mixed[place]

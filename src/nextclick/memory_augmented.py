@@ -1,0 +1,328 @@
+"""MAN: a neural encoder, a memory of all it has seen, and a gate that mixes the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender, NeuralSettings, Prediction
+from nextclick.gate import (
+    Evidence,
+    Gate,
+    GateSettings,
+    Lessons,
+    Opening,
+    evidence_features,
+    make_gate,
+    mix,
+)
+from nextclick.memory import make_memory
+from nextclick.memory.base import Memory, MemorySettings, Neighbours
+from nextclick.memory.kernel import Votes, learned_weights, nearest_weights, votes, voting_sessions
+from nextclick.recommender import (
+    LEARNING_BATCH,
+    Explanation,
+    Ranked,
+    Recommender,
+    State,
+    with_prefix,
+    without_prefix,
+)
+from nextclick.runtime import Runtime
+from nextclick.settings import Settings
+
+HELD_OUT = 0.1
+"""Share of the training sessions that the gate is fitted on when no validation part is given."""
+
+LIKELY = 20
+"""How many of the neural part's best items the gate's evidence looks at."""
+
+
+class MemoryAugmentedSettings(Settings):
+    """Settings of MAN: those of its three parts, and what the memory holds.
+
+    Parameters
+    ----------
+    neural, memory, gate
+        The parts' own settings.
+    remember
+        `"all"`: the memory holds every transition, those of the training part included (the paper);
+        `"fresh"`: only those that the encoder was not trained on.
+    """
+
+    neural: NeuralSettings = NeuralSettings()
+    memory: MemorySettings = MemorySettings()
+    gate: GateSettings = GateSettings()
+    remember: Literal["all", "fresh"] = "fresh"
+
+
+def paper_settings(neural: NeuralSettings | None = None) -> MemoryAugmentedSettings:
+    """Return the paper's recipe to the letter.
+
+    Every transition is remembered, in 256 clusters of 8-byte codes; the bandwidth is the nearest
+    neighbour's distance; the gate sees the representation alone, and is trained on the validation
+    part with the memory as training left it.
+
+    Examples
+    --------
+    >>> paper_settings().gate.inputs
+    'context'
+    """
+    return MemoryAugmentedSettings(
+        neural=neural or NeuralSettings(),
+        memory=MemorySettings(normalise=False, clusters=256, codes="PQ8"),
+        gate=GateSettings(inputs="context", bandwidth="nearest", lessons="static"),
+        remember="all",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Consultation:
+    """What the parts say about some contexts, and how the gate weighs it."""
+
+    neural: Prediction
+    neighbours: Neighbours
+    evidence: Evidence
+    opening: Opening
+
+    @property
+    def votes(self) -> Votes:
+        """What the memory predicts: P_M."""
+        if self.opening.bandwidths is None:
+            return votes(self.neighbours, nearest_weights(self.neighbours))
+        return votes(self.neighbours, learned_weights(self.neighbours, self.opening.bandwidths))
+
+
+class MemoryAugmented(Recommender):
+    """MAN over any encoder: P = w P_N + (1 - w) P_M.
+
+    `learn` takes a batch as the paper does: it writes the transitions to the memory, takes one
+    gradient step of the neural part, and one of the gate. What is written, and what the gate learns
+    from, is how things stood when the batch was asked for: a transition is never found by itself.
+
+    Examples
+    --------
+    >>> from nextclick.encoders.gru4rec import Gru4RecSettings
+    >>> from nextclick.encoders.training import TrainingSettings
+    >>> log = ClickLog.of([(s, (s + i) % 7, 10 * s + i) for s in range(60) for i in range(4)])
+    >>> neural = NeuralSettings(
+    ...     encoder=Gru4RecSettings(embedding=16, hidden=16),
+    ...     training=TrainingSettings(epochs=2, batch=32),
+    ... )
+    >>> model = MemoryAugmented(MemoryAugmentedSettings(neural=neural)).fit(log)
+    >>> model.label
+    'MAN-GRU4Rec'
+    >>> model.learn_one([2, 3], "never seen before")
+    >>> "never seen before" in [item.id for item in model.recommend_one([2, 3])]
+    True
+    """
+
+    name = "man"
+    settings_type = MemoryAugmentedSettings
+    parts = frozenset({"neural", "gate", "memory"})
+
+    def __init__(
+        self, settings: MemoryAugmentedSettings | None = None, runtime: Runtime | None = None
+    ) -> None:
+        super().__init__(settings, runtime)
+        self._take(NeuralRecommender(self.settings.neural, self.runtime))
+
+    @classmethod
+    def around(
+        cls, neural: NeuralRecommender, settings: MemoryAugmentedSettings | None = None
+    ) -> MemoryAugmented:
+        """Return a MAN whose `fit` starts from a neural part that is trained already.
+
+        Parameters
+        ----------
+        neural
+            The neural part: trained on the same training part, without absorbing the validation
+            part. It is copied.
+        settings
+            Those of MAN; its neural settings are replaced by the part's own.
+        """
+        given = (settings or MemoryAugmentedSettings()).model_dump()
+        model = cls(
+            MemoryAugmentedSettings.model_validate({**given, "neural": neural.settings}),
+            neural.runtime,
+        )
+        model._trained = neural
+        return model
+
+    @property
+    def label(self) -> str:
+        """The name in tables."""
+        return f"MAN-{self._neural.label}"
+
+    @property
+    def memory_entries(self) -> int:
+        """How many transitions the memory holds."""
+        return len(self._memory)
+
+    # The contract
+
+    _trained: NeuralRecommender | None = None
+
+    def _fit_and_absorb(self, log: ClickLog, validation: ClickLog | None, *, absorb: bool) -> None:
+        if validation is None:
+            log, validation = _hold_out(log)
+            absorb = True
+        self._fit(log, validation)
+        if validation is None:
+            return
+        if self.settings.gate.lessons == "static":
+            self._fit_gate(self._lessons(validation.transitions()))
+            if absorb:
+                self._absorb(validation)
+        else:
+            rehearsal = self if absorb else self.clone()
+            self._fit_gate(rehearsal._absorb_for_lessons(validation))
+
+    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:
+        if self._trained is None:
+            neural = NeuralRecommender(self.settings.neural, self.runtime)
+            neural.fit(log, validation=validation, catalog=self.catalog, absorb=False)
+        else:
+            neural = self._trained.clone()
+        self._take(neural)
+        transitions = log.transitions()
+        if not len(transitions):
+            return
+        keys = self._neural.represent(transitions)
+        self._memory.train(keys)
+        if self.settings.remember == "all":
+            self._memory.add(keys, transitions.items, transitions.contexts.sessions)
+
+    def _recommend(self, contexts: Contexts, k: int) -> Ranked:
+        answers = [
+            self._recommend_some(contexts[start : start + AT_ONCE], k)
+            for start in range(0, len(contexts), AT_ONCE)
+        ]
+        items, scores, weights = zip(*answers, strict=True)
+        return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
+
+    def _recommend_some(self, contexts: Contexts, k: int) -> tuple[Ints, Floats, Floats]:
+        said = self._consult(contexts)
+        voted = said.votes
+        items, scores = mix(
+            said.opening.weights,
+            said.neural.top(k),
+            (voted.items, said.neural.at(voted.items), voted.probabilities),
+        )
+        return items, scores, said.opening.weights
+
+    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:
+        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
+        usable = contexts.lengths > 0
+        if usable.any():
+            said = self._consult(contexts[usable])
+            lessons = _lessons(said, transitions.items[usable])
+            if "memory" in parts:
+                sessions = transitions.contexts.sessions[usable]
+                self._memory.add(said.neural.representations, transitions.items[usable], sessions)
+            if "gate" in parts:
+                self._gate.learn(lessons)
+        if "neural" in parts:
+            self._neural.learn(transitions)
+
+    def _explain(self, contexts: Contexts, items: Ints) -> Explanation:
+        neural, memory = np.zeros(items.shape), np.zeros(items.shape)
+        sessions = np.zeros(items.shape, dtype=np.int64)
+        warm = contexts.lengths > 0
+        if warm.any():
+            said, asked = self._consult(contexts[warm]), items[warm]
+            voted = said.votes
+            weights = said.opening.weights[:, None]
+            named = (asked[:, :, None] == voted.items[:, None, :]) & (asked[:, :, None] >= 0)
+            neural[warm] = weights * said.neural.at(asked)
+            memory[warm] = (1 - weights) * (named * voted.probabilities[:, None, :]).sum(2)
+            sessions[warm] = voting_sessions(said.neighbours, asked)
+        return Explanation(neural, memory, sessions)
+
+    def _grow(self, n_items: int) -> None:
+        self._neural.know(n_items)
+
+    def _state(self) -> State:
+        return {
+            **with_prefix("neural", self._neural.state()),
+            **with_prefix("memory", self._memory.state()),
+            **with_prefix("gate", self._gate.state()),
+        }
+
+    def _restore(self, state: State) -> None:
+        neural = NeuralRecommender(self.settings.neural, self.runtime)
+        self._take(neural.restore(self.catalog, without_prefix("neural", state)))
+        self._memory.restore(without_prefix("memory", state))
+        self._gate.restore(without_prefix("gate", state))
+
+    # The parts together
+
+    def _take(self, neural: NeuralRecommender) -> None:
+        """Take a neural part, with an empty memory and an untrained gate beside it."""
+        self._neural = neural
+        self._memory: Memory = make_memory(
+            self.settings.memory, neural.dimension, self.runtime.threads
+        )
+        self._gate: Gate = make_gate(self.settings.gate, neural.dimension, self.runtime)
+
+    def _consult(self, contexts: Contexts) -> Consultation:
+        neural = self._neural.predict(contexts)
+        neighbours = self._memory.search(neural.representations)
+        _, likely = neural.top(min(LIKELY, self.n_items))
+        features = evidence_features(
+            neighbours.distances, neighbours.items, likely, len(self._memory)
+        )
+        evidence = Evidence(neural.representations, features, neighbours.distances)
+        return Consultation(neural, neighbours, evidence, self._gate.open(evidence))
+
+    def _fit_gate(self, lessons: list[Lessons]) -> None:
+        if lessons:
+            self._gate.fit(Lessons.together(lessons))
+
+    def _lessons(self, transitions: Transitions) -> list[Lessons]:
+        """Return what the gate can learn from these transitions as things stand, in pieces."""
+        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
+        usable = np.flatnonzero(contexts.lengths > 0)
+        pieces = (usable[start : start + AT_ONCE] for start in range(0, len(usable), AT_ONCE))
+        return [_lessons(self._consult(contexts[some]), transitions.items[some]) for some in pieces]
+
+    def _absorb_for_lessons(self, validation: ClickLog) -> list[Lessons]:
+        """Absorb the validation part, and return what the gate saw before each batch."""
+        transitions = validation.transitions()
+        seen = []
+        with self.runtime.progress("Absorbing the validation part", len(transitions)) as advance:
+            for batch in transitions.batches(LEARNING_BATCH):
+                seen += self._lessons(batch)
+                self.learn(batch, parts={"neural", "memory"})
+                advance(len(batch))
+        return seen
+
+
+def _lessons(said: Consultation, clicked: Ints) -> Lessons:
+    matches = said.neighbours.items == clicked[:, None]
+    by_nearest = nearest_weights(said.neighbours)
+    return Lessons(
+        said.evidence,
+        said.neural.at(clicked[:, None])[:, 0],
+        (by_nearest * matches).sum(1),
+        matches,
+    )
+
+
+def _hold_out(log: ClickLog) -> tuple[ClickLog, ClickLog | None]:
+    """Cut the last sessions off as a validation part, if there are any to spare."""
+    sessions, first = np.unique(log.sessions, return_index=True)
+    n = int(len(sessions) * HELD_OUT)
+    last = sessions[np.argsort(first, kind="stable")][len(sessions) - n :]
+    held = np.isin(log.sessions, last)
+    if not held.any():
+        return log, None
+
+    def part(mask: NDArray[np.bool_]) -> ClickLog:
+        return ClickLog(log.sessions[mask], log.items[mask], log.times[mask])
+
+    return part(~held), part(held)
