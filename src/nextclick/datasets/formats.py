@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from nextclick.datasets import diginetica, tables, yoochoose
 from nextclick.datasets.delimited import first_line, is_gzip
 from nextclick.datasets.periods import PERIOD_FILE, period_files, read_periods
+from nextclick.datasets.published import PUBLISHED, default_folder
 from nextclick.datasets.raw import RawClicks
 from nextclick.datasets.timestamps import to_duration
 from nextclick.errors import BadInputError
@@ -105,8 +106,10 @@ def detect(source: Path) -> Format:
 
 def _clicks_in(source: Path) -> Path:
     """Return the file with the clicks in a directory, or the directory if it is all of it."""
+    if not source.exists() and str(source) in PUBLISHED:
+        source = default_folder(str(source)) if default_folder(str(source)).is_dir() else source
     if not source.exists():
-        raise BadInputError(f"{source}: no such file or directory")
+        raise BadInputError(f"{source}: no such file or directory{_fetch_hint(source)}")
     if not source.is_dir() or period_files(source):
         return source
     if (source / MANIFEST).exists():
@@ -121,6 +124,11 @@ def _clicks_in(source: Path) -> Path:
         f"{source} is a directory without period_0.txt, {' or '.join(DATA_FILES)} in it; "
         "give the name of the file that holds the clicks"
     )
+
+
+def _fetch_hint(source: Path) -> str:
+    name = str(source)
+    return f"; get it with nextclick data fetch {name}" if name in PUBLISHED else ""
 
 
 def _check_text(source: Path, start: bytes) -> None:

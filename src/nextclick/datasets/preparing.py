@@ -77,7 +77,8 @@ def prepare(source: str | Path, settings: PrepareSettings | None = None) -> Prep
     Parameters
     ----------
     source
-        A file or directory in one of the formats of `read_clicks`.
+        A file or directory in one of the formats of `read_clicks`; or the name of a published data
+        set that was fetched.
     settings
         What to do with it; the defaults do for clean data with the usual column names.
 
@@ -156,6 +157,11 @@ def _log(clicks: pl.DataFrame, raw: RawClicks, settings: PrepareSettings) -> Cli
     sessions = _renumbered(clicks[SESSION].to_numpy())
     items = clicks[ITEM].to_numpy()
     if settings.session_order == "file":
+        if not raw.clock:
+            raise BadInputError(
+                f"{raw.source}: period files are in time order, and hold no other; leave out "
+                "--session-order file"
+            )
         items = reorder_sessions(sessions, items, clicks["row"].cast(pl.Int64).to_numpy())
     elif settings.session_order == "item-hash":
         items = reorder_sessions(sessions, items, hash_ranks(raw.items["id"].to_list())[items])

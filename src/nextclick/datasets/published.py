@@ -32,6 +32,11 @@ class Published:
     test_files: int | None = None
 
 
+def default_folder(name: str) -> Path:
+    """Return the folder that a data set is fetched to unless another one is named."""
+    return Path("data") / name
+
+
 def recognise(source: Path) -> Published | None:
     """Return the published data set that a directory holds, known by the sums of its files."""
     if not source.is_dir():
