@@ -26,6 +26,10 @@ WARNINGS = {
 }
 
 
+class SessionOrderWarning(UserWarning):
+    """The clicks of each session are in another order than time."""
+
+
 def reorder_sessions(sessions: Ints, items: Ints, keys: Ints) -> Ints:
     """Return the items so that each session's are in the order of their keys.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -16,11 +17,18 @@ from nextclick.datasets import splits
 from nextclick.datasets.cleaning import Cleaner
 from nextclick.datasets.description import Description
 from nextclick.datasets.formats import ReadSettings, read_clicks
-from nextclick.datasets.orders import WARNINGS, SessionOrder, hash_ranks, reorder_sessions
+from nextclick.datasets.orders import (
+    WARNINGS,
+    SessionOrder,
+    SessionOrderWarning,
+    hash_ranks,
+    reorder_sessions,
+)
 from nextclick.datasets.prepared import PreparedData, first_appearances
 from nextclick.datasets.published import Published, recognise
 from nextclick.datasets.raw import FILE, ITEM, SESSION, TIME, RawClicks
 from nextclick.errors import BadInputError
+from nextclick.runtime import Runtime
 
 MIN_ITEM_CLICKS = 5
 MIN_SESSION_CLICKS = 2
@@ -64,14 +72,17 @@ class PrepareSettings(ReadSettings):
     def _one_test_part(self) -> Self:
         given = [name for name in SPLITS if getattr(self, name) is not None]
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} both say what the test part is; give one")
+            flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise BadInputError(f"{flags} all say what the test part is; give one of them")
         return self
 
 
 SPLITS = ("test_sessions", "test_days", "test_from", "test_files")
 
 
-def prepare(source: str | Path, settings: PrepareSettings | None = None) -> PreparedData:
+def prepare(
+    source: str | Path, settings: PrepareSettings | None = None, runtime: Runtime | None = None
+) -> PreparedData:
     r"""Read clicks, clean them, and split them by time.
 
     Parameters
@@ -81,6 +92,8 @@ def prepare(source: str | Path, settings: PrepareSettings | None = None) -> Prep
         set that was fetched.
     settings
         What to do with it; the defaults do for clean data with the usual column names.
+    runtime
+        Whether progress is shown.
 
     Returns
     -------
@@ -99,15 +112,29 @@ def prepare(source: str | Path, settings: PrepareSettings | None = None) -> Prep
     [7, 1, 2]
     """
     settings = PrepareSettings() if settings is None else settings
-    raw = read_clicks(Path(source), settings)
-    cleaner = _clean(raw, settings)
+    if settings.session_order != "time":
+        warnings.warn(WARNINGS[settings.session_order], SessionOrderWarning, stacklevel=2)
+    with (runtime or Runtime()).progress(f"Preparing {source}", 3) as advance:
+        raw = read_clicks(Path(source), settings)
+        advance(note="cleaning")
+        cleaner = _clean(raw, settings)
+        advance(note="splitting")
+        data = _split(raw, cleaner, str(source), settings)
+        advance()
+    return data
+
+
+def _split(
+    raw: RawClicks, cleaner: Cleaner, source: str, settings: PrepareSettings
+) -> PreparedData:
+    """Cut the cleaned clicks into parts, and describe what was done."""
     log = _log(cleaner.clicks, raw, settings)
     starts = _session_starts(log, cleaner.clicks, raw)
     published = recognise(raw.source) if raw.format == "periods" else None
     test, how = _test_start(starts, settings, published)
     validation = splits.validation_start(test, settings.validation_share)
     description = Description(
-        source=str(source),
+        source=source,
         format=raw.format,
         clock=raw.clock,
         session_order=settings.session_order,

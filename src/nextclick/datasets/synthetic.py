@@ -120,7 +120,7 @@ def synthetic_shop(
 
 def write_shop(
     path: str | Path, settings: ShopSettings | None = None, runtime: Runtime | None = None
-) -> None:
+) -> int:
     """Write a synthetic shop's clicks to a CSV or Parquet file, in bounded memory.
 
     Parameters
@@ -129,17 +129,24 @@ def write_shop(
         The file; its name ends in `.csv` or `.parquet`.
     settings, runtime
         As for `synthetic_shop`.
+
+    Returns
+    -------
+    int
+        The number of clicks.
     """
     path, settings, runtime = Path(path), settings or ShopSettings(), runtime or Runtime()
     if path.suffix not in (".csv", ".parquet"):
         raise BadInputError(f"{path}: give a file name that ends in .csv or .parquet")
     shop = _open(settings, runtime)
-    frames = register_io_source(_Frames(shop, settings, runtime), schema=_Frames.SCHEMA)
+    frames = _Frames(shop, settings, runtime)
+    lazy = register_io_source(frames, schema=frames.SCHEMA)
     with new_file(path) as aside:
         if path.suffix == ".csv":
-            frames.sink_csv(aside)
+            lazy.sink_csv(aside)
         else:
-            frames.sink_parquet(aside)
+            lazy.sink_parquet(aside)
+    return frames.written
 
 
 def visits(shop: Shop, settings: ShopSettings, runtime: Runtime) -> Iterator[ClickLog]:
@@ -276,6 +283,7 @@ class _Frames:
 
     def __init__(self, shop: Shop, settings: ShopSettings, runtime: Runtime) -> None:
         self._shop, self._settings, self._runtime = shop, settings, runtime
+        self.written = 0
 
     def __call__(
         self,
@@ -290,6 +298,7 @@ class _Frames:
         )
         for log in visits(self._shop, self._settings, self._runtime):
             described = items[log.items]
+            self.written += len(log)
             yield (
                 pl.DataFrame(
                     {
