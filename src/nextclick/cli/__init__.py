@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nextclick import __version__
-from nextclick.cli import evaluate, recommend, train
+from nextclick.cli import demo, evaluate, recommend, train
 from nextclick.errors import BadInputError
 
 BAD_INPUT = 2
@@ -40,6 +40,7 @@ app = typer.Typer(
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLE)(recommend.recommend)
+app.command(epilog=demo.EXAMPLE)(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:
