@@ -23,6 +23,9 @@ _KEYS_PER_CLUSTER = 39
 _SAMPLE = 64
 """Keys for each cluster, and for each code word, that k-means looks at."""
 
+_ROUNDS = 10
+"""Rounds of k-means."""
+
 _ROUNDING = 1e-6
 """Of the distances that FAISS computes from codes, relative to the query's squared length."""
 
@@ -33,7 +36,8 @@ _LOOK_AT = 8
 """At least so many entries are looked at for each neighbour that is asked for, as far as can be
 foreseen; else a memory with few entries would seldom find as many as it has."""
 
-_SEQUENCES = 2**31
+_SEQUENCES = 2**30
+"""The order of writing is counted up to here, and then from zero again."""
 
 
 class ClusteredMemory(Memory):
@@ -194,7 +198,7 @@ class Clusters:
     def _forget(self, count: int) -> None:
         """Drop the oldest entries."""
         first, last = self._oldest, self._oldest + count
-        # The order starts again at 2³¹, so that the oldest may lie at both of its ends.
+        # The order starts again at zero, so that the oldest may lie at both of its ends.
         for start, stop in ((first, min(last, _SEQUENCES)), (0, last - _SEQUENCES)):
             if stop > start:
                 self._index.remove_ids(faiss.IDSelectorRange(start << 32, stop << 32))
@@ -229,6 +233,10 @@ def _new_index(settings: MemorySettings, keys: int, width: int) -> faiss.IndexIV
     factory = f"IVF{clusters},{settings.codes}"
     index = cast("faiss.IndexIVF", faiss.index_factory(width, factory))
     index.cp.max_points_per_centroid = _SAMPLE
+    index.cp.niter = _ROUNDS
     if isinstance(index, faiss.IndexIVFPQ):
+        # Orders the code words for a search by Hamming distance, which takes most of the training.
+        index.do_polysemous_training = False
         index.pq.cp.max_points_per_centroid = _SAMPLE
+        index.pq.cp.niter = _ROUNDS
     return index
