@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, SerializeAsAny
 from torch import Tensor
+from torch.nn import functional
 
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
@@ -23,6 +24,7 @@ from nextclick.encoders.training import (
     train,
 )
 from nextclick.errors import BadInputError
+from nextclick.growing import Growing
 from nextclick.recommender import Ranked, Recommender, State, with_prefix, without_prefix
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
@@ -115,6 +117,7 @@ class NeuralRecommender(Recommender):
         self._encoder = self._new_encoder()
         self._optimizer = self._new_optimizer()
         self._vectors: Tensor | None = None
+        self._clicked = Growing(np.zeros(0, dtype=np.bool_))
 
     @property
     def label(self) -> str:
@@ -145,6 +148,7 @@ class NeuralRecommender(Recommender):
         self._seed = self.runtime.seed
         torch.manual_seed(self._seed)
         self._encoder = self._new_encoder()
+        self._clicked = Growing(np.zeros(0, dtype=np.bool_))
         self._grow(self.n_items)
         moments = train(self._encoder, log, validation, self.settings.training, self.runtime)
         self._optimizer = self._new_optimizer()
@@ -152,6 +156,7 @@ class NeuralRecommender(Recommender):
             rates = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({**moments, "param_groups": rates})
         self._vectors = None
+        self._clicked.values[log.transitions().items] = True
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         chunks = [
@@ -172,8 +177,11 @@ class NeuralRecommender(Recommender):
         last = torch.from_numpy(contexts.lengths - 1).to(self._device)
         items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
         states = self._encoder(items)[torch.arange(len(last), device=self._device), last]
+        queries = self._encoder.queries(states)
+        if self.settings.online.new_items == "contexts":
+            self._place_new_items(queries.detach(), clicked)
         loss = cross_entropy(
-            self._encoder.queries(states),
+            queries,
             self._encoder.vectors(),
             clicked,
             bound=self._encoder.score_bound,
@@ -182,7 +190,21 @@ class NeuralRecommender(Recommender):
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
+        self._clicked.values[clicked.cpu().numpy()] = True
         self._vectors = None
+
+    @torch.no_grad()
+    def _place_new_items(self, queries: Tensor, clicked: Tensor) -> None:
+        """Point the embeddings of items clicked for the first time at their contexts."""
+        new = ~self._clicked.values[clicked.cpu().numpy()]
+        if not new.any():
+            return
+        rows = torch.from_numpy(np.flatnonzero(new)).to(self._device)
+        items, place = torch.unique(clicked[rows], return_inverse=True)
+        directions = queries.new_zeros(len(items), queries.shape[1])
+        directions.index_add_(0, place, functional.normalize(queries[rows], dim=1))
+        length = self._encoder.items[: self.n_items].norm(dim=1).mean()
+        self._encoder.items[items] = functional.normalize(directions, dim=1) * length
 
     def _grow(self, n_items: int) -> None:
         encoder = self._encoder
@@ -195,6 +217,7 @@ class NeuralRecommender(Recommender):
                 torch.from_numpy(rows) * encoder.new_item_spread
             )
         encoder.n_items = n_items
+        self._clicked.resize(n_items)
         self._vectors = None
 
     def _state(self) -> State:
@@ -209,12 +232,14 @@ class NeuralRecommender(Recommender):
         }
         return {
             "seed": np.array(self._seed),
+            "clicked": self._clicked.values,
             **with_prefix("encoder", weights),
             **with_prefix("optimizer", moments),
         }
 
     def _restore(self, state: State) -> None:
         self._seed = int(state["seed"])
+        self._clicked = Growing(state["clicked"])
         self._encoder = self._new_encoder()
         self._encoder.n_items = self.n_items
         weights = without_prefix("encoder", state)
