@@ -76,6 +76,22 @@ def test_it_holds_what_the_plain_list_holds(trained, batches, size, oldest):
         assert np.isinf(answer.distances[0][~there]).all()
 
 
+def test_of_entries_it_cannot_tell_apart_the_newest_are_found_first(trained):
+    memory = trained(probes=2)
+    fill(memory, 1_000)
+    repeated = np.repeat(keys_of(3, seed=7), 400, axis=0)
+    memory.add(repeated, 1_000 + np.arange(1_200), np.zeros(1_200, dtype=np.int64))
+    fill(memory, 1_000, seed=2, first=2_200)
+    answer = memory.search(keys_of(3, seed=7), 100)
+    for row, newest in enumerate((1_399, 1_799, 2_199)):
+        expected = range(newest, newest - 100, -1)
+        # Others may have the very same code; of these, too, the newest come first.
+        among = [item for item in answer.items[row].tolist() if item in expected]
+        assert among == list(expected)[: len(among)]
+        assert len(among) > 50
+        assert (np.diff(answer.items[row])[np.diff(answer.distances[row]) == 0] < 0).all()
+
+
 @pytest.mark.parametrize("size", [None, 700])
 def test_after_a_restore_everything_goes_on_as_if_nothing_had_happened(trained, size):
     memory, queries = trained(size, probes=3), keys_of(50, seed=1)

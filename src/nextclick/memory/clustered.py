@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, TypeAlias
 
 import faiss
 import numpy as np
+from numpy.typing import NDArray
 
 from nextclick.clicks import Ints
 from nextclick.errors import BadInputError
 from nextclick.memory.base import Memory, MemorySettings, Neighbours, State, Vectors
 from nextclick.memory.exact import ExactMemory
 from nextclick.memory.window import Window
+
+InvertedFile: TypeAlias = Any
+"""A `faiss.IndexIVF`, whose type stubs know the C++ methods only, not those that Python has."""
 
 _ENOUGH = 10_000
 """With fewer keys than this all are kept and looked at: FAISS wants 39 for each of a byte's code
@@ -28,9 +32,6 @@ _ROUNDS = 10
 
 _ROUNDING = 1e-6
 """Of the distances that FAISS computes from codes, relative to the query's squared length."""
-
-_BLOCK = 16
-"""Queries in one call: of more, FAISS may measure by a matrix product, which rounds otherwise."""
 
 _LOOK_AT = 8
 """At least so many entries are looked at for each neighbour that is asked for, as far as can be
@@ -120,10 +121,12 @@ class Clusters:
 
     INDEX = "clusters/index"
 
-    def __init__(self, settings: MemorySettings, index: faiss.IndexIVF, overhead: int) -> None:
+    def __init__(self, settings: MemorySettings, index: InvertedFile, overhead: int) -> None:
         self.settings = settings
         self._index = index
         self._overhead = overhead
+        self._centroids: Vectors = index.quantizer.reconstruct_n(0, index.nlist)
+        self._centroid_squares = np.einsum("ij,ij->i", self._centroids, self._centroids)
         self._items = Window.empty(np.int32)
         self._oldest = 0
 
@@ -137,10 +140,11 @@ class Clusters:
     @classmethod
     def restored(cls, settings: MemorySettings, state: State) -> Clusters:
         """Return what `state` returned."""
-        index = cast("faiss.IndexIVF", faiss.deserialize_index(state[cls.INDEX]))
+        index = faiss.deserialize_index(state[cls.INDEX])
         clusters = cls(settings, index, int(state["overhead"]))
         clusters._items = Window(state["items"])
         clusters._oldest = int(state["oldest"])
+        clusters._set_probes()
         return clusters
 
     def state(self) -> State:
@@ -170,30 +174,77 @@ class Clusters:
         ids = (sequences << 32) | (sessions.astype(np.int64) & 0xFFFFFFFF)
         self._index.add_with_ids(keys, ids)
         self._items.append(items)
+        self._set_probes()
 
     def search(self, queries: Vectors, k: int) -> Neighbours:
         """Return the entries nearest to each query, as far as the codes tell."""
-        found = Neighbours.none(len(queries), k)
-        ids = np.full((len(queries), k), -1, dtype=np.int64)
-        parameters = faiss.SearchParametersIVF()
-        parameters.nprobe = self._probes(k)
-        for start in range(0, len(queries), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            answer = self._index.search(queries[block], k, params=parameters)
-            found.distances[block], ids[block] = answer
-        there = ids >= 0
-        found.distances[~there] = np.inf
-        found.items[there] = self._items.values[((ids[there] >> 32) - self._oldest) % _SEQUENCES]
-        found.sessions[there] = ids[there].astype(np.int32)
+        near, gaps = self._nearest_clusters(queries)
+        distances, ids = self._index.search_preassigned(queries, k, near, gaps)
         zero = _ROUNDING * np.einsum("ij,ij->i", queries, queries)[:, None]
-        found.distances[found.distances <= zero] = 0
+        distances[distances <= zero] = 0
+        distances[ids < 0] = np.inf
+        if k > 1:
+            for row in np.flatnonzero((ids[:, -1] >= 0) & (distances[:, -2] == distances[:, -1])):
+                self._prefer_new(ids[row], distances[row], near[row])
+        ages = self._places(ids)
+        order = np.lexsort((-ages, distances))
+        ids = np.take_along_axis(ids, order, 1)
+        found = Neighbours.none(len(queries), k)
+        there = ids >= 0
+        found.distances[:] = distances
+        found.items[there] = self._items.values[self._places(ids[there])]
+        found.sessions[there] = ids[there].astype(np.int32)
         return found
 
-    def _probes(self, k: int) -> int:
-        """Return in how many clusters to look: in more while they hold few entries."""
+    def _nearest_clusters(self, queries: Vectors) -> tuple[Ints, Vectors]:
+        """Return the clusters to look into, nearest first, and their squared distances.
+
+        FAISS could do this, but would measure a batch by another formula than one query, and so
+        give one query two answers.
+        """
+        probes = self._index.nprobe
+        products = np.matmul(queries[:, None, :], self._centroids.T)[:, 0]
+        gaps = self._centroid_squares - 2 * products
+        near = np.argpartition(gaps, probes - 1, axis=1)[:, :probes]
+        order = np.argsort(np.take_along_axis(gaps, near, 1), axis=1, kind="stable")
+        near = np.take_along_axis(near, order, 1)
+        squares = np.einsum("ij,ij->i", queries, queries)[:, None]
+        return near, np.maximum(0, np.take_along_axis(gaps, near, 1) + squares)
+
+    def _prefer_new(self, ids: Ints, distances: Vectors, clusters: Ints) -> None:
+        """Of the entries with the code of the furthest one found, put the newest into its place.
+
+        FAISS keeps those that it came upon first, which are the oldest. A context that everybody
+        begins with has thousands of entries, all alike.
+        """
+        tied = np.flatnonzero(distances == distances[-1])
+        for cluster in clusters.tolist():
+            entries, codes = self._listed(cluster)
+            last = np.flatnonzero(entries == ids[-1])
+            if len(last):
+                alike = entries[(codes == codes[last[0]]).all(axis=1)]
+                newest = alike[np.argsort(-self._places(alike))]
+                replaced = tied[np.isin(ids[tied], alike)]
+                ids[replaced] = newest[: len(replaced)]
+                return
+
+    def _listed(self, cluster: int) -> tuple[Ints, NDArray[np.uint8]]:
+        """Return the ids and codes of a cluster's entries: views of FAISS's own storage."""
+        lists, size = self._index.invlists, self._index.code_size
+        n = lists.list_size(cluster)
+        ids = faiss.rev_swig_ptr(lists.get_ids(cluster), n)
+        return ids, faiss.rev_swig_ptr(lists.get_codes(cluster), n * size).reshape(n, size)
+
+    def _places(self, ids: Ints) -> Ints:
+        """Return how many entries are older, for each id."""
+        places: Ints = ((ids >> 32) - self._oldest) % _SEQUENCES
+        return places
+
+    def _set_probes(self) -> None:
+        """Look into more clusters while they hold few entries."""
         clusters = self._index.nlist
-        enough = -(-_LOOK_AT * k * clusters // max(1, len(self)))
-        return int(min(clusters, max(self.settings.probes, enough)))
+        enough = -(-_LOOK_AT * self.settings.neighbours * clusters // max(1, len(self)))
+        self._index.nprobe = int(min(clusters, max(self.settings.probes, enough)))
 
     def _forget(self, count: int) -> None:
         """Drop the oldest entries."""
@@ -227,11 +278,11 @@ def code_width(codes: str, dimension: int) -> int:
     )
 
 
-def _new_index(settings: MemorySettings, keys: int, width: int) -> faiss.IndexIVF:
+def _new_index(settings: MemorySettings, keys: int, width: int) -> InvertedFile:
     """Return an index to train on so many keys."""
     clusters = min(settings.clusters, keys // _KEYS_PER_CLUSTER)
     factory = f"IVF{clusters},{settings.codes}"
-    index = cast("faiss.IndexIVF", faiss.index_factory(width, factory))
+    index: InvertedFile = faiss.index_factory(width, factory)
     index.cp.max_points_per_centroid = _SAMPLE
     index.cp.niter = _ROUNDS
     if isinstance(index, faiss.IndexIVFPQ):
