@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from nextclick.errors import BadInputError
 from nextclick.recommender import Recommender
@@ -145,34 +146,47 @@ def validated(type_: type[Settings], settings: Mapping[str, Any], *, source: str
     try:
         return type_.model_validate(settings)
     except ValidationError as error:
-        raise BadInputError(
-            "\n".join(f"{source}: {_complaint(type_, settings, e)}" for e in error.errors())
-        ) from None
+        complaints = _complaints(error, settings, _keys(type_))
+        raise BadInputError("\n".join(f"{source}: {c}" for c in complaints)) from None
+    except BadInputError as error:
+        raise BadInputError(f"{source}: {error}") from None
 
 
-def _complaint(type_: type[Settings], settings: Mapping[str, Any], error: Mapping[str, Any]) -> str:
-    path = _path(settings, error["loc"])
+def _complaints(
+    error: ValidationError, settings: Any, keys: set[str], above: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield a line for each thing that is wrong; settings inside settings included."""
+    for detail in error.errors():
+        path, value = _path(settings, detail["loc"])
+        inner = detail.get("ctx", {}).get("error")
+        if isinstance(inner, ValidationError):
+            yield from _complaints(inner, value, keys, (*above, *path))
+        else:
+            yield _complaint((*above, *path), detail, keys)
+
+
+def _complaint(path: tuple[str, ...], detail: ErrorDetails, keys: set[str]) -> str:
     key = ".".join(path)
-    if error["type"] == "extra_forbidden":
-        near = get_close_matches(path[-1], sorted(_keys(type_)), n=1)
+    if detail["type"] == "extra_forbidden":
+        near = get_close_matches(path[-1], sorted(keys), n=1)
         return f"{key}: unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
-    reason = error["msg"].removeprefix("Value error, ")
+    reason = detail["msg"].removeprefix("Value error, ")
     reason = reason[:1].lower() + reason[1:]
-    if isinstance(error["input"], str | int | float | bool):
-        reason += f", not {error['input']!r}"
+    if isinstance(detail["input"], str | int | float | bool):
+        reason += f", not {detail['input']!r}"
     return f"{key}: {reason}" if key else reason
 
 
-def _path(settings: Mapping[str, Any], location: tuple[int | str, ...]) -> list[str]:
-    """Return where an error lies, without the variants of unions that pydantic puts in between."""
+def _path(settings: Any, location: tuple[int | str, ...]) -> tuple[tuple[str, ...], Any]:
+    """Return where an error lies, without the variants of unions in between, and what is there."""
     path = []
-    here: Any = settings
-    for step in location[:-1]:
-        if isinstance(here, Mapping) and step not in here:
-            continue
-        path.append(str(step))
-        here = here[step] if isinstance(here, Mapping) else None
-    return [*path, *map(str, location[-1:])]
+    for step in location:
+        inside = isinstance(settings, Mapping) and step in settings
+        if inside or step == location[-1]:
+            path.append(str(step))
+        if inside:
+            settings = settings[step]
+    return tuple(path), settings
 
 
 def _keys(type_: type[BaseModel]) -> set[str]:

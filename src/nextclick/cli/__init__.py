@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nextclick import __version__
-from nextclick.cli import demo, evaluate, recommend, train
+from nextclick.cli import data, demo, evaluate, recommend, train
 from nextclick.errors import BadInputError
 
 BAD_INPUT = 2
@@ -37,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(data.app, name="data")
 app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLE)(recommend.recommend)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
 from nextclick import __version__, persistence
-from nextclick.catalog import Item
+from nextclick.catalog import Catalog, Item
+from nextclick.clicks import ClickLog
 from nextclick.datasets.prepared import PreparedData
 from nextclick.datasets.synthetic import ShopSettings, synthetic_shop
+from nextclick.encoders.recommender import NeuralRecommender
 from nextclick.errors import BadInputError
 from nextclick.evaluation.prequential import Evaluation
 from nextclick.experiments.comparison import Comparison, Result
 from nextclick.experiments.figures import gate_weights, hit_rate_over_time
 from nextclick.experiments.report import Figure, Table, Text, write_report
 from nextclick.experiments.runs import evaluate_on
+from nextclick.memory_augmented import MemoryAugmented
 from nextclick.methods import create
-from nextclick.recommender import Recommended, Recommender
+from nextclick.recommender import LEARNING_BATCH, Recommended, Recommender
 from nextclick.runtime import Runtime
 
 LEAST_SESSIONS = 500
 """With fewer there is next to nothing to learn, and next to nothing to test."""
+
+
+class _Parts(TypedDict):
+    validation: ClickLog
+    catalog: Catalog
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +103,16 @@ def run(folder: Path, sessions: int, runtime: Runtime) -> Demo:
     return demo
 
 
-def _fitted(data: PreparedData, runtime: Runtime) -> Iterator[Recommender]:
-    """Train each method on the same parts; the last is MAN, around the NARM before it."""
-    for name in ("popularity", "s-sknn", "narm", "man"):
-        model = create(name, runtime=runtime)
-        yield model.fit(data.train, validation=data.validation, catalog=data.catalog)
+def _fitted(data: PreparedData, runtime: Runtime) -> list[Recommender]:
+    """Train the methods on the same parts, NARM once: MAN, the last, is built around it."""
+    parts: _Parts = {"validation": data.validation, "catalog": data.catalog}
+    popularity = create("popularity", runtime=runtime).fit(data.train, **parts)
+    session_knn = create("s-sknn", runtime=runtime).fit(data.train, **parts)
+    neural = NeuralRecommender(runtime=runtime).fit(data.train, **parts, absorb=False)
+    man = MemoryAugmented.around(neural).fit(data.train, **parts)
+    for batch in data.validation.transitions().batches(LEARNING_BATCH):
+        neural.learn(batch)
+    return [popularity, session_knn, neural, man]
 
 
 def _evaluated(models: list[Recommender], data: PreparedData) -> list[Result]:

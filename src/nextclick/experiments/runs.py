@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Collection
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -16,6 +17,9 @@ from nextclick.evaluation.prequential import evaluate as evaluate_prequentially
 from nextclick.evaluation.translate import align
 from nextclick.methods import name_of
 from nextclick.recommender import LEARNING_BATCH, PARTS, Recommender
+
+UNMET = 2**30
+"""What session numbers of a test part begin at."""
 
 LIBRARIES = ("faiss-cpu", "numba", "numpy", "polars", "torch")
 """Those whose version can change a result."""
@@ -48,6 +52,8 @@ def evaluate_on(
         raise BadInputError("the data has no test part to evaluate on; prepare it with one")
     training = align(model.catalog, data.catalog, data.train)
     test = align(model.catalog, data.catalog, data.test)
+    # The model has met no session of the test part, though other data may number theirs alike.
+    test = replace(test, sessions=test.sessions + UNMET)
     return evaluate_prequentially(
         model, test.transitions(), training=training, parts=parts, batch=batch, limit=limit
     )
