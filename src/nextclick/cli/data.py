@@ -53,7 +53,7 @@ def fetch(
 
     The files are the period files published with ADER (RecSys 2020).
     """
-    from nextclick.datasets.fetch import BASE_URL, fetch, find_published
+    from nextclick.datasets.fetching import BASE_URL, fetch, find_published
     from nextclick.datasets.published import default_folder
 
     published = find_published(name)

@@ -112,8 +112,6 @@ def prepare(
     [7, 1, 2]
     """
     settings = PrepareSettings() if settings is None else settings
-    if settings.session_order != "time":
-        warnings.warn(WARNINGS[settings.session_order], SessionOrderWarning, stacklevel=2)
     with (runtime or Runtime()).progress(f"Preparing {source}", 3) as advance:
         raw = read_clicks(Path(source), settings)
         advance(note="cleaning")
@@ -121,6 +119,8 @@ def prepare(
         advance(note="splitting")
         data = _split(raw, cleaner, str(source), settings)
         advance()
+    if data.description.warning:
+        warnings.warn(data.description.warning, SessionOrderWarning, stacklevel=2)
     return data
 
 

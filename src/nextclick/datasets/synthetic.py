@@ -31,7 +31,7 @@ from nextclick.settings import Settings
 OPENING = 1_735_689_600.0
 """When the shop opens: 2025-01-01, in seconds since 1970."""
 
-SLICES_PER_DAY = 4
+SLICES_PER_DAY = 2
 """How often what is on sale, and how popular it is, is looked up anew."""
 
 SESSIONS_PER_SLICE = 20_000
@@ -95,7 +95,7 @@ def synthetic_shop(
     >>> data.train.n_sessions, data.validation.n_sessions, data.test.n_sessions
     (81, 9, 10)
     >>> data.catalog[0].title
-    'Dune Everyday Teal Wool Beanie'
+    'Fjord Studio Moss Ash Snood'
     """
     settings, runtime = settings or ShopSettings(), runtime or Runtime()
     shop = _open(settings, runtime)

@@ -8,6 +8,7 @@ from pathlib import Path
 from nextclick.datasets.delimited import Delimited, first_line
 from nextclick.datasets.raw import RawClicks
 from nextclick.datasets.tables import Columns, Table, clicks_of, csv_table
+from nextclick.errors import BadInputError
 
 DATA_FILE = "yoochoose-clicks.dat"
 PUBLISHED_LINE = re.compile(r"\d+,\d{4}-\d{2}-\d{2}T[\d:.]+Z?,\d+,\w*")
@@ -31,8 +32,16 @@ def read_yoochoose(source: Path) -> RawClicks:
     >>> raw.clicks["time"].to_list(), raw.items["id"].to_list()
     ([1396867869.277], ['214536502'])
     """
-    published = PUBLISHED_LINE.fullmatch(first_line(source))
-    table = _published(source) if published else csv_table(source)
+    line = first_line(source)
+    if PUBLISHED_LINE.fullmatch(line):
+        table = _published(source)
+    elif has_header(line):
+        table = csv_table(source)
+    else:
+        raise BadInputError(
+            f"{source}, line 1: neither as published (1,2014-04-07T10:51:09Z,214536502,0) nor a "
+            "header with SessionId, ItemId and Time; read a file of another form with --format csv"
+        )
     return clicks_of(table, "yoochoose", Columns(session="SessionId", item="ItemId", time="Time"))
 
 

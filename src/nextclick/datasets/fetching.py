@@ -147,6 +147,7 @@ def _place(partial: Path, path: Path, expected: str) -> None:
 def _give_up_if_final(url: str, path: Path, error: Exception) -> None:
     """Raise what to tell the user if trying again cannot help."""
     if isinstance(error, urllib.error.HTTPError):
+        error.close()
         if error.code in TEMPORARY or error.code == RANGE_REFUSED:
             return
         raise BadInputError(
