@@ -24,7 +24,12 @@ CALLERS_FAULT = (
     errno.EPERM,
     errno.EISDIR,
     errno.ENOTDIR,
+    errno.EEXIST,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
     errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
     errno.EROFS,
 )
 """What a file system refuses for reasons that only its owner can mend."""

@@ -15,6 +15,9 @@ from nextclick.cli.settings import SettingsFile
 if TYPE_CHECKING:
     from nextclick.recommender import Recommended, Recommender
 
+SHOWN = 60
+"""How much of an unknown id is repeated."""
+
 EXAMPLE = """\b
 Example:
   nextclick recommend model "red shoes" socks -k 5
@@ -74,6 +77,10 @@ def _cell(value: str | float | None) -> str:
 def _name_unknown(model: Recommender, items: list[str]) -> None:
     unknown = [item for item in items if item not in model.catalog]
     for item in unknown:
-        typer.echo(f"the model does not know {printable(item)!r}, and passes it over", err=True)
+        typer.echo(f"the model does not know '{_short(item)}', and passes it over", err=True)
     if len(unknown) == len(items):
         typer.echo("it knows none of these items, so this is what is popular", err=True)
+
+
+def _short(id_: str) -> str:
+    return printable(id_ if len(id_) <= SHOWN else id_[:SHOWN] + "…")

@@ -108,20 +108,26 @@ def _take_options(context: typer.Context, file: Path | None) -> dict[str, Any]:
 
 
 def _options(context: typer.Context) -> dict[str, Any]:
-    return {
-        option.name: option
-        for option in context.command.params
-        if option.name not in (None, "file", "help")
+    """Return a verb's options by the names that they have in a file: those of the flags."""
+    names = {
+        parameter.opts[0].lstrip("-").replace("-", "_"): parameter
+        for parameter in context.command.params
+        if parameter.param_type_name == "option"
     }
+    return {name: option for name, option in names.items() if name not in ("settings", "help")}
 
-
-_HELP = "A TOML file with any of these options; flags override it."
 
 SettingsFile = Annotated[
     Path | None,
-    typer.Option("--settings", callback=_only_options, is_eager=True, metavar="FILE", help=_HELP),
+    typer.Option(
+        "--settings",
+        callback=_only_options,
+        is_eager=True,
+        metavar="FILE",
+        help="A TOML file with any of these options; flags override it.",
+    ),
 ]
-"""For verbs whose settings are their options; the parameter has to be called `file`."""
+"""For verbs whose settings are their options"""
 
 MethodSettingsFile = Annotated[
     Path | None,
@@ -133,4 +139,4 @@ MethodSettingsFile = Annotated[
         help="A TOML file with any of these options and the method's settings; flags override it.",
     ),
 ]
-"""For verbs that make a recommender; the parameter has to be called `file`."""
+"""For verbs that make a recommender"""
