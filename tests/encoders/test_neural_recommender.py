@@ -115,14 +115,21 @@ def test_an_online_step_is_one_step_of_adam_on_the_mean_cross_entropy():
         torch.testing.assert_close(one[: len(other)], other, rtol=1e-4, atol=1e-6)
 
 
-def test_a_new_item_placed_by_its_contexts_is_recommended_at_once():
-    placed = model(online=OnlineSettings(new_items="contexts")).fit(log())
+@pytest.mark.parametrize("pull", [0.3, 1.0])
+def test_a_new_item_starts_at_the_given_angle_to_its_contexts(pull):
+    placed = model(online=OnlineSettings(new_item_pull=pull, learning_rate=1e-9)).fit(log())
+    prediction = placed.predict(Contexts.of([[1, 2]]))
     placed.learn(batch([([1, 2], 30), ([1, 2], 30)]))
-    assert 30 in placed.recommend(Contexts.of([[1, 2]]), k=3).items
+    with torch.no_grad():
+        query = placed._encoder.queries(torch.from_numpy(prediction.representations))[0]
+        cosine = functional.cosine_similarity(query, placed._encoder.items[30], dim=0)
+    assert cosine.item() == pytest.approx(pull, abs=1e-4)
+    if pull == 1:
+        assert placed.recommend(Contexts.of([[1, 2]]), k=1).items == 30
     # Only where it starts: what was clicked before is not moved there again.
     before = placed._encoder.items[30].clone()
     placed.learn(batch([([20], 30)]))
-    assert functional.cosine_similarity(before, placed._encoder.items[30], dim=0) > 0.9
+    torch.testing.assert_close(before, placed._encoder.items[30])
 
 
 def test_the_best_epoch_is_kept():

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 from torch import Tensor
 from torch.nn import functional
 
@@ -42,14 +42,15 @@ class OnlineSettings(Settings):
         Adam's learning rate.
     moments
         Adam's moments at the first online step: `"fresh"`, or `"trained"`: those of training.
-    new_items
-        Where the embedding of a new item starts: `"random"`, or `"contexts"`: in the direction of
-        the contexts that it was clicked after, so that these recommend it at once.
+    new_item_pull
+        Where the embedding of an item starts that is clicked for the first time: the cosine of its
+        angle to the contexts that it was clicked after. At 0 it starts anywhere; at 1 these
+        contexts recommend it at once, before all others.
     """
 
     learning_rate: float = 5e-4
     moments: Literal["fresh", "trained"] = "fresh"
-    new_items: Literal["random", "contexts"] = "random"
+    new_item_pull: float = Field(default=0.0, ge=0, le=1)
 
 
 class NeuralSettings(Settings):
@@ -76,10 +77,10 @@ class Prediction:
         return items.cpu().numpy(), self._probabilities(best)
 
     def at(self, items: Ints) -> Floats:
-        """Return the probabilities of items, (contexts, m); 0 where the item is -1."""
-        chosen = torch.from_numpy(items).to(self.scores.device)
-        found = self._probabilities(self.scores.gather(1, chosen.clamp(min=0)))
-        return np.where(items >= 0, found, 0.0)
+        """Return the probabilities of items, (contexts, m); 0 for what is not in the catalog."""
+        known = (items >= 0) & (items < self.scores.shape[1])
+        chosen = torch.from_numpy(np.where(known, items, 0)).to(self.scores.device)
+        return np.where(known, self._probabilities(self.scores.gather(1, chosen)), 0.0)
 
     def _probabilities(self, scores: Tensor) -> Floats:
         return (scores - self.log_sum).exp().double().cpu().numpy()
@@ -178,7 +179,7 @@ class NeuralRecommender(Recommender):
         items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
         states = self._encoder(items)[torch.arange(len(last), device=self._device), last]
         queries = self._encoder.queries(states)
-        if self.settings.online.new_items == "contexts":
+        if self.settings.online.new_item_pull:
             self._place_new_items(queries.detach(), clicked)
         loss = cross_entropy(
             queries,
@@ -195,7 +196,7 @@ class NeuralRecommender(Recommender):
 
     @torch.no_grad()
     def _place_new_items(self, queries: Tensor, clicked: Tensor) -> None:
-        """Point the embeddings of items clicked for the first time at their contexts."""
+        """Turn the embeddings of items clicked for the first time towards their contexts."""
         new = ~self._clicked.values[clicked.cpu().numpy()]
         if not new.any():
             return
@@ -203,8 +204,13 @@ class NeuralRecommender(Recommender):
         items, place = torch.unique(clicked[rows], return_inverse=True)
         directions = queries.new_zeros(len(items), queries.shape[1])
         directions.index_add_(0, place, functional.normalize(queries[rows], dim=1))
+        directions = functional.normalize(directions, dim=1)
+        aside = self._encoder.items[items]
+        aside -= (aside * directions).sum(1, keepdim=True) * directions
+        pull = self.settings.online.new_item_pull
+        placed = pull * directions + (1 - pull**2) ** 0.5 * functional.normalize(aside, dim=1)
         length = self._encoder.items[: self.n_items].norm(dim=1).mean()
-        self._encoder.items[items] = functional.normalize(directions, dim=1) * length
+        self._encoder.items[items] = placed * length
 
     def _grow(self, n_items: int) -> None:
         encoder = self._encoder
