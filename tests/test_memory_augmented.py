@@ -87,7 +87,7 @@ def test_the_mixture_is_a_distribution():
 
 
 def test_a_new_item_is_recommended_after_one_click():
-    model = fitted(remember="fresh")
+    model = man(remember="fresh").fit(log(), validation=log(30, start=150), absorb=False)
     model.learn(batch([([4, 5], 30)]), parts={"memory"})
     answer = model.recommend(Contexts.of([[4, 5]]), k=5)
     assert 30 in answer.items
