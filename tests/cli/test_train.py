@@ -145,6 +145,9 @@ def test_what_cannot_be_written_to_is_said_before_training(
         assert train(shop, out, "--method", "popularity") == 2
         assert "exists and is not a nextclick model" in capsys.readouterr().err
     PreparedData.load(shop)
+    # Before anything else is looked at, in fact.
+    assert train(tmp_path / "absent", tmp_path / "notes") == 2
+    assert "exists and is not a nextclick model" in capsys.readouterr().err
 
 
 def test_data_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
