@@ -14,9 +14,10 @@ from torch.nn import functional
 
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
-from nextclick.encoders.losses import cross_entropy
+from nextclick.encoders.losses import SAFE_EXPONENT, cross_entropy
 from nextclick.encoders.narm import NarmSettings
 from nextclick.encoders.registry import build_encoder, encoder_settings
+from nextclick.encoders.top_k import top_k
 from nextclick.encoders.training import (
     TrainingSettings,
     half_precision,
@@ -73,8 +74,11 @@ class Prediction:
 
     def top(self, k: int) -> tuple[Ints, Floats]:
         """Return the `k` most probable items and their probabilities."""
-        best, items = self.scores.topk(k)
-        return items.cpu().numpy(), self._probabilities(best)
+        if self.scores.device.type == "cpu":
+            items, best = top_k(self.scores.numpy(), k)
+            return items, self._probabilities(torch.from_numpy(best))
+        best_scores, best_items = self.scores.topk(k)
+        return best_items.cpu().numpy(), self._probabilities(best_scores)
 
     def at(self, items: Ints) -> Floats:
         """Return the probabilities of items, (contexts, m); 0 for what is not in the catalog."""
@@ -139,7 +143,12 @@ class NeuralRecommender(Recommender):
         if self._vectors is None:
             self._vectors = self._encoder.vectors().contiguous()
         scores = self._encoder.queries(states) @ self._vectors.T
-        return Prediction(states.cpu().numpy(), scores, scores.logsumexp(1, keepdim=True))
+        bound = self._encoder.score_bound
+        if bound is not None and bound <= SAFE_EXPONENT:
+            log_sum = scores.exp().sum(1, keepdim=True).log()
+        else:
+            log_sum = scores.logsumexp(1, keepdim=True)
+        return Prediction(states.cpu().numpy(), scores, log_sum)
 
     def represent(self, transitions: Transitions) -> NDArray[np.float32]:
         """Return the representations of all contexts, whole sessions encoded in one pass."""
