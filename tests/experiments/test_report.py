@@ -159,8 +159,8 @@ def test_gate_weights_are_shares() -> None:
     result = evaluation()
     figure = gate_weights(result)
     assert [line.name.split(" (")[0] for line in figure.data] == [
-        "items of the training part",
-        "new items",
+        "next item in the training part",
+        "next item new",
     ]
     for line, where in zip(figure.data, (~result.new, result.new), strict=True):
         assert sum(line.y) == pytest.approx(100)

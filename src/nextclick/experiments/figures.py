@@ -57,8 +57,8 @@ def gate_weights(evaluation: Evaluation) -> go.Figure:
     """Draw how the gate's weights are spread, for next items that are new and for all others."""
     figure = go.Figure()
     kinds = [
-        ("items of the training part", ~evaluation.new, OLD),
-        ("new items", evaluation.new, NEW),
+        ("next item in the training part", ~evaluation.new, OLD),
+        ("next item new", evaluation.new, NEW),
     ]
     for name, where, colour in kinds:
         weights = evaluation.weights[where & ~np.isnan(evaluation.weights)]
