@@ -161,8 +161,8 @@ def _write(demo: Demo, runtime: Runtime) -> None:
             Figure(
                 f"What the gate of {demo.results[-1].label} relies on",
                 gate_weights(best),
-                "The gate cannot know what is clicked next: it goes by the session so far, and by what "
-                "the two parts say about it.",
+                "The gate cannot know what is clicked next: it goes by the session so far, and by "
+                "what the two parts say about it.",
             ),
             *_sample(demo),
             _data_table(demo.data),
