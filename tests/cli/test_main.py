@@ -39,6 +39,13 @@ def test_without_a_verb_it_says_what_there_is(capsys: Capture) -> None:
     assert all(verb in text for verb in ("data", "train", "evaluate", "recommend", "demo"))
 
 
+def test_half_a_verb_is_no_verb(capsys: Capture) -> None:
+    assert main(["data"]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("Usage: nextclick data ")
+    assert "synthesize" in text
+
+
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_every_verb_shows_an_example(verb: list[str], capsys: Capture) -> None:
     assert main([*verb, "--help"]) == 0

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadInputError as error:
         return _refuse(str(error))
     except typer.TyperException as error:
-        return _refuse(_reason(error))
+        return _misused(error)
     except typer.Abort:
         code = INTERRUPTED
     except OSError as error:
@@ -102,11 +102,14 @@ def _refuse(reason: str) -> int:
     return BAD_INPUT
 
 
-def _reason(error: typer.TyperException) -> str:
-    """Return what is wrong with a command line, and where to read what is right."""
+def _misused(error: typer.TyperException) -> int:
+    """Say what is wrong with a command line, and where to read what is right."""
     reason = error.format_message().replace("Value error, ", "")
+    if reason.startswith("Usage:"):  # a verb was left out: that is the whole help
+        typer.echo(reason, err=True)
+        return BAD_INPUT
     context = getattr(error, "ctx", None)
-    return f"{reason}\nsee {context.command_path} --help" if context else reason
+    return _refuse(f"{reason}\nsee {context.command_path} --help" if context else reason)
 
 
 def _confess() -> int:

@@ -50,9 +50,10 @@ def evaluate(
     file: SettingsFile = None,  # noqa: ARG001 - its callback does all there is to do
     as_json: AsJson = False,
 ) -> None:
-    """Evaluate a model prequentially on the test part of prepared data.
+    """Evaluate a model on the clicks that came after its training.
 
-    Every click is predicted before it is learned, in time order. The model on disk stays as it is.
+    Those are the test part of prepared data. Every click is predicted before it is learned, in time
+    order. The model on disk stays as it is.
     """
     from nextclick import persistence
     from nextclick.datasets.prepared import PreparedData
