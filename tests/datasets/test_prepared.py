@@ -17,13 +17,12 @@ from nextclick.clicks import ClickLog
 from nextclick.datasets import PreparedData, PrepareSettings, prepare
 from nextclick.errors import BadInputError
 
-IDS = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r\n"), min_size=1, max_size=6
+TEXT = st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r\n")
+IDS = st.sampled_from(["a", "b", "c d", "é,;", '"q"', "靴下"]) | st.text(
+    TEXT, min_size=1, max_size=6
 ).filter(lambda id_: id_ not in ("NaN", "nan"))
-
-CLICKS = st.lists(
-    st.tuples(IDS, IDS, st.integers(1_000_000_000, 1_000_000_050)), min_size=1, max_size=60
-)
+TIMES = st.integers(1_000_000_000, 1_000_000_005)
+CLICKS = st.lists(st.tuples(IDS, IDS, TIMES), min_size=10, max_size=60)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +66,33 @@ def test_from_csv_to_parts_nothing_is_lost_or_made_up(
     appearance = list(dict.fromkeys(numbers.tolist()))
     assert appearance == list(range(len(prepared.catalog)))
     assert prepared.n_train_items == len(np.unique(prepared.train.items))
+
+
+def test_every_step_of_the_cleaning_is_counted(tmp_path: Path) -> None:
+    # Item z goes for having one click, and with it session s4, which leaves item y with one.
+    rows = [
+        *(f"s{n},{item},{n}{k}" for n in range(4) for k, item in enumerate("wx")),
+        "s1,x,11",
+        "s5,w,99",
+        "s5,y,95",
+        "s4,y,90",
+        "s4,z,91",
+    ]
+    file = tmp_path / "clicks.csv"
+    file.write_text("\n".join(["session_id,item_id,timestamp", *rows]))
+    data = prepare(file, PrepareSettings(min_item_clicks=2, test_sessions=1))
+    counts = [(s.name, s.clicks, s.sessions, s.items) for s in data.description.steps]
+    assert counts == [
+        ("read", 13, 6, 4),
+        ("exact duplicates dropped", 12, 6, 4),
+        ("1 clicks put in time order within their session", 12, 6, 4),
+        ("items under 2 clicks dropped", 11, 6, 3),
+        ("sessions under 2 clicks dropped", 10, 5, 3),
+        ("items under 2 clicks dropped", 9, 5, 2),
+        ("sessions under 2 clicks dropped", 8, 4, 2),
+    ]
+    once = prepare(file, PrepareSettings(min_item_clicks=2, test_sessions=1, cleaning="once"))
+    assert once.description.steps == data.description.steps[:5]
 
 
 def shop(n_sessions: int = 30) -> PreparedData:
