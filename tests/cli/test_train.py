@@ -168,10 +168,11 @@ def test_without_a_terminal_nothing_but_the_result(
 
 def start(shop: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
     settings = [*SMALL, "--set", "training.epochs=5", "--set", "training.batch=32"]
-    command = [sys.executable, "-c", "import sys; from nextclick.cli import main; sys.exit(main())"]
     arguments = ["train", shop, "--method", "gru4rec", "--out", out, "--threads", "1", *settings]
     return subprocess.Popen(
-        [*command, *map(str, arguments), *more], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "nextclick", *map(str, arguments), *more],
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 

@@ -34,10 +34,18 @@ CALLERS_FAULT = (
 )
 """What a file system refuses for reasons that only its owner can mend."""
 
+EPILOG = """\b
+Start with:
+  nextclick demo
+
+\b
+Exit codes: 0 done, 2 bad input, 1 a defect of nextclick, 130 interrupted.
+"""
+
 app = typer.Typer(
     name="nextclick",
     help="Recommendations in anonymous browsing sessions that learn from every click.",
-    epilog="Start with: nextclick demo",
+    epilog=EPILOG,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
