@@ -1,10 +1,11 @@
 """`nextclick train`: settings from everywhere, and what is left behind."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
-import time
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -166,35 +167,59 @@ def test_without_a_terminal_nothing_but_the_result(
     assert capfd.readouterr().err == ""
 
 
-def start(shop: Path, out: Path, *more: str) -> "subprocess.Popen[str]":
-    settings = [*SMALL, "--set", "training.epochs=5", "--set", "training.batch=32"]
-    arguments = ["train", shop, "--method", "gru4rec", "--out", out, "--threads", "1", *settings]
-    return subprocess.Popen(
-        [sys.executable, "-m", "nextclick", *map(str, arguments), *more],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+LONGER = [*SMALL, "--set", "training.epochs=6", "--set", "training.batch=32"]
 
 
-def test_it_goes_on_after_ctrl_c(shop: Path, tmp_path: Path) -> None:
+@contextmanager
+def ctrl_c_when(condition: Callable[[], bool]) -> Iterator[None]:
+    """Send this process what Ctrl-C sends, as soon as something is the case."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not condition() and not over.wait(0.002):
+            pass
+        if not over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_it_goes_on_after_ctrl_c(shop: Path, tmp_path: Path, capsys: Capture) -> None:
     interrupted, whole = tmp_path / "interrupted", tmp_path / "whole"
     checkpoint = tmp_path / "interrupted.checkpoint"
-    process = start(shop, interrupted)
-    deadline = time.monotonic() + 60
-    while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+    arguments = ("--method", "gru4rec", *LONGER)
+    with ctrl_c_when(checkpoint.exists):
+        assert train(shop, interrupted, *arguments) == 130
+    said = capsys.readouterr().err
     assert "the same command with --resume goes on" in said
+    assert "Traceback" not in said
     assert not interrupted.exists()
+    assert checkpoint.exists()
 
-    for process in (start(shop, interrupted, "--resume"), start(shop, whole)):
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 0, said
+    assert train(shop, interrupted, *arguments, "--resume") == 0
     assert not checkpoint.exists()
+    assert train(shop, whole, *arguments) == 0
     for name in ("state.safetensors", "config.json", "catalog.json"):
         assert (interrupted / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_checkpoint_is_not_taken_for_that_of_another_training(
+    shop: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    arguments = ("--method", "gru4rec", *LONGER)
+    with ctrl_c_when((tmp_path / "model.checkpoint").exists):
+        assert train(shop, tmp_path / "model", *arguments) == 130
+    assert train(shop, tmp_path / "model", *arguments, "--seed", 9, "--resume") == 2
+    assert "the checkpoint of a training with other settings or data" in capsys.readouterr().err
+    assert (tmp_path / "model.checkpoint").exists()
 
 
 def test_without_resume_it_begins_at_the_beginning(
