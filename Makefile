@@ -20,7 +20,8 @@ help: ## list these targets
 demo: $(READY) ## train and compare methods on a synthetic shop, and write a report
 	$(BIN)/nextclick demo
 
-test: lint types layers tests ## everything that checks the project
+test: lint types layers ## everything that checks the project
+	@$(MAKE) --no-print-directory tests
 
 lint: $(READY) ## check style and format
 	$(BIN)/ruff check
@@ -32,7 +33,7 @@ types: $(READY) ## check types, strictly
 layers: $(READY) ## check that imports go down only
 	$(BIN)/lint-imports
 
-tests: $(READY) types ## run the tests and the examples in docstrings
+tests: $(READY) ## run the tests and the examples in docstrings
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PROCESSES)
 
 docs: $(READY) ## build the documentation into site/
