@@ -72,6 +72,7 @@ def random_log(seed, n_clicks=600, n_items=25, n_sessions=120):
 
 RULES = [
     SessionKNNSettings(),
+    SessionKNNSettings(sample_size=1000, k=20),
     SessionKNNSettings(kind="sknn"),
     SessionKNNSettings(emphasis=1, sample_size=7, k=3),
     SessionKNNSettings(kind="sknn", sample_size=10, k=4),
@@ -207,7 +208,7 @@ def test_a_long_session_and_a_popular_item_are_learned_whole():
         7,
         *reversed([item for item in range(3000) if item != 7]),
     ]
-    # Only the latest 1,000 of the 2,000 sessions with item 7 are looked at.
+    # Only the latest of the 2,000 sessions with item 7 are looked at, the long one is not.
     assert model.recommend(Contexts.of([[7]]), 20).items[0].tolist() == [7] + [-1] * 19
 
 

@@ -119,7 +119,8 @@ def append(lists: Lists, row: int, value: int) -> None:
     if _is_full(length):
         moved = lists.used[0]
         lists.used[0] += _next_room(length)
-        lists.pool[moved : moved + length] = lists.pool[start : start + length]
+        for i in range(length):
+            lists.pool[moved + i] = lists.pool[start + i]
         lists.bounds[row, 0] = start = moved
     lists.pool[start + length] = value
     lists.bounds[row, 1] = length + 1

@@ -47,6 +47,24 @@ class History(NamedTuple):
     clock: Ints
 
 
+class Sample(NamedTuple):
+    """Sessions that share items with a context, the most recent first.
+
+    Parameters
+    ----------
+    sessions
+        Their numbers.
+    n_shared
+        How many of the context's items each has.
+    latest
+        The last position in the context of any of these.
+    """
+
+    sessions: Ints
+    n_shared: Ints
+    latest: Ints
+
+
 class Votes(NamedTuple):
     """What the neighbours of one session vote for: a hash table by item.
 
@@ -149,8 +167,8 @@ def explain(
         context = questions.items[questions.starts[row] : questions.ends[row]]
         votes = _votes(history, context, questions.own[row], rules)
         for column in range(asked.shape[1]):
-            if asked[row, column] != NOTHING:
-                slot = _slot(votes.items, asked[row, column])
+            slot = _slot(votes.items, asked[row, column])
+            if asked[row, column] != NOTHING and votes.items[slot] != NOTHING:
                 scores[row, column] = votes.sums[slot] / UNIT
                 counts[row, column] = votes.counts[slot]
     return scores, counts
@@ -160,16 +178,18 @@ def explain(
 def _votes(history: History, context: Ints, own: int, rules: Rules) -> Votes:
     """Return what the nearest sessions vote for, each with its similarity times its weight."""
     items, positions = _last_positions(context)
-    candidates = _recent_sessions(history.sessions, items, own, rules.sample_size)
-    keys, latest = _compare(history.items, candidates, items, positions)
+    sample, whole = _sample(history.sessions, items, positions, own, rules.sample_size)
+    if not whole:
+        _compare(history.items, sample, items, positions)
+    keys = _keys(history.items, sample, len(items))
+    sessions, latest = sample.sessions, sample.latest
     if len(keys) > rules.n_neighbours:
-        farther = len(keys) - rules.n_neighbours
-        nearest = keys >= np.partition(keys, farther)[farther]
-        candidates, keys, latest = candidates[nearest], keys[nearest], latest[nearest]
+        nearest = keys >= _greatest(keys, rules.n_neighbours)
+        sessions, keys, latest = sessions[nearest], keys[nearest], latest[nearest]
     weights = keys >> RANK_BITS
     for i in range(len(weights)):
         weights[i] = int(weights[i] * (latest[i] / len(context)) ** rules.emphasis + 0.5)
-    return _count(history.items, candidates, weights)
+    return _count(history.items, sessions, weights)
 
 
 @compiled
@@ -187,72 +207,110 @@ def _last_positions(context: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def _recent_sessions(lists: Lists, items: Ints, own: int, sample_size: int) -> Ints:
-    """Return the sessions that these items entered last, the latest first, without duplicates."""
+def _sample(
+    lists: Lists, items: Ints, positions: Ints, own: int, sample_size: int
+) -> tuple[Sample, bool]:
+    """Return the sessions that these items entered last, and whether these are all there are.
+
+    If not, they may share more items with the context than is counted here.
+    """
     tails = np.empty(len(items), np.int64)
     total = 0
     for j, item in enumerate(items):
-        start, length = lists.bounds[item]
-        tails[j] = start + length - 1
-        total += length
+        tails[j] = lists.bounds[item, 0] + lists.bounds[item, 1] - 1
+        total += lists.bounds[item, 1]
     seen = _hash_table(min(total, sample_size))
-    found = np.empty(min(total, sample_size), np.int64)
+    ranks = np.empty(len(seen), np.int64)
+    sessions = np.empty(min(total, sample_size), np.int64)
+    n_shared = np.empty(len(sessions), np.int64)
+    latest = np.empty(len(sessions), np.int64)
     n_found = 0
-    while n_found < len(found):
-        entry = NOTHING
+    for _ in range(total):
+        entry = newest = NOTHING
         for j, item in enumerate(items):
             if tails[j] >= lists.bounds[item, 0] and lists.pool[tails[j]] > entry:
                 entry = lists.pool[tails[j]]
                 newest = j
-        if entry == NOTHING:
-            break
         tails[newest] -= 1
         session = entry & ((1 << SESSION_BITS) - 1)
+        if session == own:
+            continue
         slot = _slot(seen, session)
-        if session != own and seen[slot] == NOTHING:
+        if seen[slot] == NOTHING:
+            if n_found == sample_size:
+                return Sample(sessions, n_shared, latest), False
             seen[slot] = session
-            found[n_found] = session
+            ranks[slot] = n_found
+            sessions[n_found], n_shared[n_found], latest[n_found] = session, 0, 0
             n_found += 1
-    return found[:n_found]
+        rank = ranks[slot]
+        n_shared[rank] += 1
+        latest[rank] = max(latest[rank], positions[newest])
+    return Sample(sessions[:n_found], n_shared[:n_found], latest[:n_found]), True
 
 
 @compiled
-def _compare(lists: Lists, sessions: Ints, items: Ints, positions: Ints) -> tuple[Ints, Ints]:
-    """Return a key for each session, the nearer the greater, and where it last shares an item.
-
-    The key is the similarity, in units of `UNIT`, and below it how recent the session is: among
-    equally similar sessions the more recent one is nearer, and no two keys are equal.
-    """
-    # The loads of this loop do not wait for each other; without it, those of the next one would.
-    starts = np.empty(len(sessions), np.int64)
-    lengths = np.empty(len(sessions), np.int64)
-    touched = 0
-    for rank, session in enumerate(sessions):
-        starts[rank], lengths[rank] = lists.bounds[session, 0], lists.bounds[session, 1]
-        touched |= lists.pool[starts[rank]]
+def _compare(lists: Lists, sample: Sample, items: Ints, positions: Ints) -> None:
+    """Count what a sample shares with the context from the sessions themselves."""
     # One bit in 64 for each item of the context: most other items are told apart by it.
     bits = np.uint64(0)
     for item in items:
         bits |= _bit(item)
-    keys = np.empty(len(sessions), np.int64)
-    latest = np.empty(len(sessions), np.int64)
-    for rank in range(len(sessions)):
-        n_shared = last = min(touched, 0)
-        for i in range(starts[rank], starts[rank] + lengths[rank]):
+    for rank, session in enumerate(sample.sessions):
+        start, length = lists.bounds[session, 0], lists.bounds[session, 1]
+        n_shared = latest = 0
+        for i in range(start, start + length):
             if bits & _bit(lists.pool[i]):
                 for j in range(len(items)):
                     if items[j] == lists.pool[i]:
                         n_shared += 1
-                        last = max(last, positions[j])
-        similarity = n_shared / sqrt(len(items) * lengths[rank])
-        keys[rank] = int(similarity * UNIT + 0.5) << RANK_BITS | (len(sessions) - rank)
-        latest[rank] = last
-    return keys, latest
+                        latest = max(latest, positions[j])
+        sample.n_shared[rank], sample.latest[rank] = n_shared, latest
 
 
 @compiled
 def _bit(item: int) -> np.uint64:
     return np.uint64(1) << np.uint64(item & 63)
+
+
+@compiled
+def _keys(lists: Lists, sample: Sample, n_items: int) -> Ints:
+    """Return a key for each session of a sample: the nearer it is, the greater, none equal.
+
+    It is the similarity, in units of `UNIT`, and in the bits below it how recent the session is.
+    """
+    keys = np.empty(len(sample.sessions), np.int64)
+    for rank, session in enumerate(sample.sessions):
+        similarity = sample.n_shared[rank] / sqrt(n_items * lists.bounds[session, 1])
+        keys[rank] = int(similarity * UNIT + 0.5) << RANK_BITS | (len(keys) - rank)
+    return keys
+
+
+@compiled
+def _greatest(keys: Ints, k: int) -> int:
+    """Return the `k`-th greatest of keys no two of which are equal, by quickselect."""
+    keys = keys.copy()
+    first, last = 0, len(keys) - 1
+    while first < last:
+        pivot = keys[(first + last) // 2]
+        i, j = first, last
+        while i <= j:
+            while keys[i] > pivot:
+                i += 1
+            while keys[j] < pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            last = j
+        elif k - 1 >= i:
+            first = i
+        else:
+            break
+    greatest = int(keys[k - 1])
+    return greatest
 
 
 @compiled
@@ -262,8 +320,8 @@ def _count(lists: Lists, sessions: Ints, weights: Ints) -> Votes:
     for session in sessions:
         total += lists.bounds[session, 1]
     items = _hash_table(total)
-    sums = np.zeros(len(items), np.int64)
-    counts = np.zeros(len(items), np.int64)
+    sums = np.empty(len(items), np.int64)
+    counts = np.empty(len(items), np.int64)
     filled = np.empty(total, np.int64)
     n_filled = 0
     for i, session in enumerate(sessions):
@@ -272,6 +330,7 @@ def _count(lists: Lists, sessions: Ints, weights: Ints) -> Votes:
             slot = _slot(items, lists.pool[j])
             if items[slot] == NOTHING:
                 items[slot] = lists.pool[j]
+                sums[slot] = counts[slot] = 0
                 filled[n_filled] = slot
                 n_filled += 1
             sums[slot] += weights[i]
@@ -283,24 +342,29 @@ def _count(lists: Lists, sessions: Ints, weights: Ints) -> Votes:
 def _fill_best(lists: Lists, votes: Votes, best_items: Ints, best_scores: Floats) -> None:
     """Fill in the items with the greatest sums, among equal ones the one that was clicked last."""
     k = len(best_items)
-    sums = np.full(k, NOTHING, np.int64)
-    times = np.full(k, NOTHING, np.int64)
+    best_sums = np.full(k, NOTHING, np.int64)
     for slot in votes.filled:
-        sum_ = votes.sums[slot]
-        if sum_ < sums[k - 1]:
-            continue
-        item = votes.items[slot]
-        time = lists.pool[lists.bounds[item, 0] + lists.bounds[item, 1] - 1]
-        place = k - 1
-        while place >= 0 and (sum_ > sums[place] or (sum_ == sums[place] and time > times[place])):
-            if place < k - 1:
-                sums[place + 1], times[place + 1] = sums[place], times[place]
-                best_items[place + 1] = best_items[place]
+        item, sum_ = votes.items[slot], votes.sums[slot]
+        place = k
+        while place > 0 and (
+            sum_ > best_sums[place - 1]
+            or (
+                sum_ == best_sums[place - 1]
+                and _last_entry(lists, item) > _last_entry(lists, best_items[place - 1])
+            )
+        ):
+            if place < k:
+                best_sums[place], best_items[place] = best_sums[place - 1], best_items[place - 1]
             place -= 1
-        if place < k - 1:
-            sums[place + 1], times[place + 1], best_items[place + 1] = sum_, time, item
+        if place < k:
+            best_sums[place], best_items[place] = sum_, item
     for place in range(k):
-        best_scores[place] = max(sums[place], 0) / UNIT
+        best_scores[place] = max(best_sums[place], 0) / UNIT
+
+
+@compiled
+def _last_entry(lists: Lists, row: int) -> int:
+    return int(lists.pool[lists.bounds[row, 0] + lists.bounds[row, 1] - 1])
 
 
 @compiled

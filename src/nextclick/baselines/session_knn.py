@@ -42,7 +42,7 @@ class SessionKNNSettings(Settings):
 
     kind: Literal["sknn", "s-sknn"] = "s-sknn"
     emphasis: float = Field(default=2.0, gt=0)
-    sample_size: int = Field(default=1000, ge=1, lt=1 << kernels.RANK_BITS)
+    sample_size: int = Field(default=200, ge=1, lt=1 << kernels.RANK_BITS)
     k: int = Field(default=100, ge=1)
 
 
