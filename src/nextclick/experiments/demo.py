@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import TypeVar
 
 import numpy as np
 
 from nextclick import __version__, persistence
-from nextclick.catalog import Catalog, Item
-from nextclick.clicks import ClickLog
+from nextclick.catalog import Item
 from nextclick.datasets.prepared import PreparedData
 from nextclick.datasets.synthetic import ShopSettings, synthetic_shop
 from nextclick.encoders.recommender import NeuralRecommender
@@ -25,13 +24,10 @@ from nextclick.methods import create
 from nextclick.recommender import LEARNING_BATCH, Recommended, Recommender
 from nextclick.runtime import Runtime
 
+Model = TypeVar("Model", bound=Recommender)
+
 LEAST_SESSIONS = 500
 """With fewer there is next to nothing to learn, and next to nothing to test."""
-
-
-class _Parts(TypedDict):
-    validation: ClickLog
-    catalog: Catalog
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +89,7 @@ def run(folder: Path, sessions: int, runtime: Runtime) -> Demo:
         raise BadInputError(f"sessions is {sessions}; the demonstration needs {LEAST_SESSIONS}")
     folder.mkdir(parents=True, exist_ok=True)
     data = synthetic_shop(ShopSettings(sessions=sessions), runtime)
-    *others, man = _fitted(data, runtime)
+    *others, man = _trained(data, runtime)
     clicked = sample_session(data, man)
     recommended = man.recommend_one([item.id for item in clicked], 10)
     demo = Demo(data, _evaluated([*others, man], data), clicked, recommended, folder)
@@ -103,16 +99,19 @@ def run(folder: Path, sessions: int, runtime: Runtime) -> Demo:
     return demo
 
 
-def _fitted(data: PreparedData, runtime: Runtime) -> list[Recommender]:
+def _trained(data: PreparedData, runtime: Runtime) -> list[Recommender]:
     """Train the methods on the same parts, NARM once: MAN, the last, is built around it."""
-    parts: _Parts = {"validation": data.validation, "catalog": data.catalog}
-    popularity = create("popularity", runtime=runtime).fit(data.train, **parts)
-    session_knn = create("s-sknn", runtime=runtime).fit(data.train, **parts)
-    neural = NeuralRecommender(runtime=runtime).fit(data.train, **parts, absorb=False)
-    man = MemoryAugmented.around(neural).fit(data.train, **parts)
+    popularity = _fitted(create("popularity", runtime=runtime), data)
+    session_knn = _fitted(create("s-sknn", runtime=runtime), data)
+    narm = _fitted(NeuralRecommender(runtime=runtime), data, absorb=False)
+    man = _fitted(MemoryAugmented.around(narm), data)
     for batch in data.validation.transitions().batches(LEARNING_BATCH):
-        neural.learn(batch)
-    return [popularity, session_knn, neural, man]
+        narm.learn(batch)
+    return [popularity, session_knn, narm, man]
+
+
+def _fitted(model: Model, data: PreparedData, *, absorb: bool = True) -> Model:
+    return model.fit(data.train, validation=data.validation, catalog=data.catalog, absorb=absorb)
 
 
 def _evaluated(models: list[Recommender], data: PreparedData) -> list[Result]:
