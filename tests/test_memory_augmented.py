@@ -196,7 +196,9 @@ def test_without_a_validation_part_the_last_sessions_of_training_serve():
 
 
 def test_a_bounded_memory_stays_within_its_bound():
-    model = fitted(memory=MemorySettings(kind="clustered", size=50, neighbours=10, clusters=4))
+    model = fitted(
+        memory=MemorySettings(kind="clustered", size=50, neighbours=10, clusters=4, codes="PQ4")
+    )
     assert model.memory_entries == 50
     for session in range(20):
         model.learn(batch([([1, 2], 3), ([5], 6)], session=2000 + session))

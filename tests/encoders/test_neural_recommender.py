@@ -95,13 +95,15 @@ def test_a_grown_catalog_equals_one_born_with_all_items():
     np.testing.assert_array_equal(one.scores, other.scores)
 
 
-def test_an_online_step_is_one_step_of_adam_on_the_mean_cross_entropy():
-    trained = model().fit(log())
+@pytest.mark.parametrize("item_rate", [None, 0.7])
+def test_an_online_step_is_one_step_on_the_mean_cross_entropy(item_rate):
+    trained = model(online=OnlineSettings(item_learning_rate=item_rate)).fit(log())
     copy = trained.clone()
     pairs = [([1, 2], 3), ([7], 9), ([2, 2], 3)]
 
     encoder = copy._encoder
-    optimizer = torch.optim.Adam(encoder.parameters(), lr=copy.settings.online.learning_rate)
+    by_adam = [p for p in encoder.parameters() if item_rate is None or p is not encoder.items]
+    optimizer = torch.optim.Adam(by_adam, lr=copy.settings.online.learning_rate)
     loss = 0
     for context, item in pairs:
         state = encoder(torch.tensor([context]))[0, -1]
@@ -109,6 +111,8 @@ def test_an_online_step_is_one_step_of_adam_on_the_mean_cross_entropy():
         loss = loss + functional.cross_entropy(scores[None], torch.tensor([item])) / len(pairs)
     loss.backward()
     optimizer.step()
+    if item_rate is not None:
+        encoder.items.data -= item_rate * encoder.items.grad
 
     trained.learn(batch(pairs))
     for one, other in zip(trained._encoder.parameters(), encoder.parameters(), strict=True):
@@ -117,7 +121,8 @@ def test_an_online_step_is_one_step_of_adam_on_the_mean_cross_entropy():
 
 @pytest.mark.parametrize("pull", [0.3, 1.0])
 def test_a_new_item_starts_at_the_given_angle_to_its_contexts(pull):
-    placed = model(online=OnlineSettings(new_item_pull=pull, learning_rate=1e-9)).fit(log())
+    online = OnlineSettings(new_item_pull=pull, learning_rate=1e-9, item_learning_rate=1e-9)
+    placed = model(online=online).fit(log())
     prediction = placed.predict(Contexts.of([[1, 2]]))
     placed.learn(batch([([1, 2], 30), ([1, 2], 30)]))
     with torch.no_grad():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -40,9 +40,11 @@ class OnlineSettings(Settings):
     Parameters
     ----------
     learning_rate
-        Adam's learning rate.
-    moments
-        Adam's moments at the first online step: `"fresh"`, or `"trained"`: those of training.
+        Adam's learning rate. Its moments start afresh where training ends.
+    item_learning_rate
+        The item embeddings' learning rate by plain gradient descent, which moves the items that a
+        batch is about and hardly any other; `None` leaves them to Adam too, which moves all of them
+        (the paper).
     new_item_pull
         Where the embedding of an item starts that is clicked for the first time: the cosine of its
         angle to the contexts that it was clicked after. At 0 it starts anywhere; at 1 these
@@ -50,7 +52,7 @@ class OnlineSettings(Settings):
     """
 
     learning_rate: float = 5e-4
-    moments: Literal["fresh", "trained"] = "fresh"
+    item_learning_rate: float | None = 1.0
     new_item_pull: float = Field(default=0.0, ge=0, le=1)
 
 
@@ -93,8 +95,8 @@ class Prediction:
 class NeuralRecommender(Recommender):
     """A neural encoder that recommends by the softmax of its scores.
 
-    `learn` takes one gradient step on the batch: Adam, cross-entropy over the whole catalog, items
-    that are new in this batch included.
+    `learn` takes one gradient step on the batch: cross-entropy over the whole catalog, items that
+    are new in this batch included; Adam for the network, plain descent for the item embeddings.
 
     Examples
     --------
@@ -160,11 +162,8 @@ class NeuralRecommender(Recommender):
         self._encoder = self._new_encoder()
         self._clicked = Growing(np.zeros(0, dtype=np.bool_))
         self._grow(self.n_items)
-        moments = train(self._encoder, log, validation, self.settings.training, self.runtime)
+        train(self._encoder, log, validation, self.settings.training, self.runtime)
         self._optimizer = self._new_optimizer()
-        if self.settings.online.moments == "trained":
-            rates = self._optimizer.state_dict()["param_groups"]
-            self._optimizer.load_state_dict({**moments, "param_groups": rates})
         self._vectors = None
         self._clicked.values[log.transitions().items] = True
 
@@ -197,9 +196,13 @@ class NeuralRecommender(Recommender):
             bound=self._encoder.score_bound,
             half=half_precision(self.settings.training.precision, self._device),
         )
-        self._optimizer.zero_grad(set_to_none=True)
+        self._encoder.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
+        rate = self.settings.online.item_learning_rate
+        if rate is not None and self._encoder.items.grad is not None:
+            with torch.no_grad():
+                self._encoder.items.sub_(self._encoder.items.grad, alpha=rate)
         self._clicked.values[clicked.cpu().numpy()] = True
         self._vectors = None
 
@@ -279,8 +282,13 @@ class NeuralRecommender(Recommender):
         return build_encoder(self.settings.encoder).to(self._device).eval()
 
     def _new_optimizer(self) -> torch.optim.Adam:
-        rate = self.settings.online.learning_rate
-        return torch.optim.Adam(self._encoder.parameters(), lr=rate, fused=True)
+        online = self.settings.online
+        by_adam = [
+            parameter
+            for parameter in self._encoder.parameters()
+            if online.item_learning_rate is None or parameter is not self._encoder.items
+        ]
+        return torch.optim.Adam(by_adam, lr=online.learning_rate, fused=True)
 
 
 def new_rows(seed: int, start: int, stop: int, width: int) -> NDArray[np.float32]:

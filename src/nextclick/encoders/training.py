@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -204,22 +204,17 @@ def train(
     validation: ClickLog | None,
     settings: TrainingSettings,
     runtime: Runtime,
-) -> dict[str, Any]:
+) -> None:
     """Train an encoder whose catalog has room for the items of `log`.
 
     With a validation part, the epoch that is best on it is kept. After each epoch a checkpoint is
     left in `runtime.checkpoint`, from which the same call goes on.
-
-    Returns
-    -------
-    dict
-        The state of the optimizer, for those who go on from it.
     """
     transitions = log.transitions()
     optimizer = torch.optim.Adam(encoder.parameters(), lr=settings.learning_rate, fused=True)
     course = Course(encoder, optimizer)
     if not len(transitions):
-        return optimizer.state_dict()
+        return
     runs = Runs.of(transitions)
     fingerprint = _fingerprint(log, settings, encoder, runtime)
     course.resume(runtime, fingerprint)
@@ -236,7 +231,6 @@ def train(
             if settings.patience is not None and waited >= settings.patience:
                 break
     encoder.load_state_dict(course.best)
-    return optimizer.state_dict()
 
 
 def _train_epoch(
