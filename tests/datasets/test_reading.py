@@ -69,6 +69,15 @@ def test_formats_are_found_out(content: str | bytes, name: str, form: str, tmp_p
     assert detect(write(tmp_path / name, content)) == form
 
 
+def test_a_diginetica_session_past_midnight_has_one_beginning(tmp_path: Path) -> None:
+    rows = ["1;NA;7;728961;2016-03-21", "1;NA;8;49702;2016-03-20", "1;NA;9;;2016-03-20"]
+    header = "sessionId;userId;itemId;timeframe;eventdate"
+    raw = read_clicks(write(tmp_path / "views.csv", "\n".join([header, *rows])))
+    midnight = 1458432000  # 2016-03-20T00:00:00Z
+    assert clicks(raw) == [(0, "7", midnight + 728.961), (0, "8", midnight + 49.702)]
+    assert raw.unusable == {"no timestamp": 1}
+
+
 def test_directories_of_published_data(tmp_path: Path) -> None:
     write(tmp_path / "yoochoose-clicks.dat", "1,2014-04-07T10:51:09.277Z,214536502,0\n")
     assert read_clicks(tmp_path).format == "yoochoose"
