@@ -44,6 +44,10 @@ class MemorySettings(Settings):
     codes
         How a key is written down, in the words of FAISS's `index_factory`: `"PQ8"` (the paper) is 8
         bytes a key, `"PQ16"` 16, `"SQ8"` one per dimension, `"Flat"` all of it.
+        There are no more parts than dimensions.
+    rotate
+        Whether keys are turned before `"PQ…"` codes are made of them, so that these lose less (the
+        paper: no).
     """
 
     kind: Literal["clustered", "exact"] = "clustered"
@@ -53,6 +57,7 @@ class MemorySettings(Settings):
     clusters: int = Field(default=1024, ge=1)
     probes: int = Field(default=4, ge=1)
     codes: str = "PQ16"
+    rotate: bool = True
 
 
 @dataclass(frozen=True, eq=False)
