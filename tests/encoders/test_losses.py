@@ -8,6 +8,7 @@ from torch.nn import functional
 from nextclick.encoders import losses
 from nextclick.encoders.losses import LossSettings, bpr_max, cross_entropy, loss_of, top1_max
 from nextclick.encoders.narm import Narm, NarmSettings
+from nextclick.encoders.unit_rows import unit_rows
 
 
 def tensors(rows=70, items=33, dimension=12, seed=0):
@@ -45,6 +46,17 @@ def test_cross_entropy_survives_large_scores():
     queries, vectors, targets = tensors()
     loss = cross_entropy(100 * queries, vectors, targets)
     torch.testing.assert_close(loss, functional.cross_entropy(100 * queries @ vectors.T, targets))
+
+
+def test_unit_rows_equal_autograd():
+    rows = torch.randn(20, 7, requires_grad=True)
+    gradient = torch.randn(20, 7)
+    plain = functional.normalize(rows, dim=1)
+    torch.testing.assert_close(unit_rows(rows), plain)
+    torch.testing.assert_close(
+        torch.autograd.grad(unit_rows(rows), rows, gradient),
+        torch.autograd.grad(plain, rows, gradient),
+    )
 
 
 def plain_ranking_loss(kind, positive, scores, other, regularisation=0.3):

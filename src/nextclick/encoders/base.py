@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nextclick.encoders.unit_rows import unit_rows
 from nextclick.settings import Settings
 
 
@@ -88,7 +89,7 @@ class Encoder(nn.Module, ABC):
         """Return the vector that each item of the catalog is scored by."""
         items = self.items[: self.n_items]
         if self.settings.scores == "cosine":
-            return functional.normalize(items, dim=-1)
+            return unit_rows(items)
         return items
 
     @property

@@ -32,7 +32,8 @@ class TrainingSettings(Settings):
     epochs
         Passes over the training part, at most.
     batch
-        Transitions per gradient step.
+        Transitions per gradient step; `None` takes a five-hundredth of them, between 64 and 1,024:
+        small logs need steps, large ones need batches that fill the machine.
     learning_rate
         The highest learning rate: Adam's, in one cycle that rises at first and then falls along a
         cosine to nothing.
@@ -50,14 +51,25 @@ class TrainingSettings(Settings):
         uses bfloat16 where the processor has instructions for it.
     """
 
-    epochs: int = 8
-    batch: int = 512
+    epochs: int = 6
+    batch: int | None = None
     learning_rate: float = 4e-3
     warm_up: float = 0.1
     clip: float = 1.0
     patience: int | None = 2
     loss: LossSettings = LossSettings()
     precision: Literal["auto", "bfloat16", "float32"] = "auto"
+
+
+def batch_size(settings: TrainingSettings, transitions: int) -> int:
+    """Return how many of these transitions make a gradient step.
+
+    Examples
+    --------
+    >>> [batch_size(TrainingSettings(), n) for n in (1_000, 100_000, 10_000_000)]
+    [64, 200, 1024]
+    """
+    return settings.batch or min(max(transitions // 500, 64), 1024)
 
 
 def half_precision(precision: str, device: torch.device) -> bool:
@@ -250,7 +262,7 @@ def _train_epoch(
     loss_of_batch = loss_of(settings.loss, targets, encoder.n_items, generator, half=half)
     done = len(targets) * (course.epoch - 1)
     encoder.train()
-    for batch in runs.batches(settings.batch, generator):
+    for batch in runs.batches(batch_size(settings, len(targets)), generator):
         items, rows, positions, transitions = runs.batch(batch)
         states = encoder(torch.from_numpy(items).to(device))
         queries = encoder.queries(states[torch.from_numpy(rows), torch.from_numpy(positions)])

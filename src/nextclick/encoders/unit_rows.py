@@ -1,0 +1,39 @@
+"""Rows of length one, with a gradient that takes half the passes over memory of the general one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+
+def unit_rows(rows: Tensor) -> Tensor:
+    """Return each row of a matrix divided by its length; rows of zeros stay zeros.
+
+    Examples
+    --------
+    >>> unit_rows(torch.tensor([[3.0, 4.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+    unit: Tensor = _UnitRows.apply(rows)  # type: ignore[no-untyped-call]
+    return unit
+
+
+class _UnitRows(Function):
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_(min=1e-12)
+        unit = rows / lengths
+        context.save_for_backward(unit, lengths)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        unit, lengths = context.saved_tensors
+        along = (gradient * unit).sum(1, keepdim=True)
+        across: Tensor = torch.addcmul(gradient, along, unit, value=-1)
+        return across.div_(lengths)
