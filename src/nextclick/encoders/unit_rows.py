@@ -25,15 +25,15 @@ def unit_rows(rows: Tensor) -> Tensor:
 class _UnitRows(Function):
     @staticmethod
     def forward(context: Any, rows: Tensor) -> Tensor:
-        lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_(min=1e-12)
-        unit = rows / lengths
+        lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_(min=1e-12)
+        unit: Tensor = rows / lengths
         context.save_for_backward(unit, lengths)
         return unit
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> Tensor:
-        unit, lengths = context.saved_tensors
+        saved: tuple[Tensor, Tensor] = context.saved_tensors
+        unit, lengths = saved
         along = (gradient * unit).sum(1, keepdim=True)
-        across: Tensor = torch.addcmul(gradient, along, unit, value=-1)
-        return across.div_(lengths)
+        return torch.addcmul(gradient, along, unit, value=-1).div_(lengths)
