@@ -256,6 +256,7 @@ def _compare(lists: Lists, sample: Sample, items: Ints, positions: Ints) -> None
     bits = np.uint64(0)
     for item in items:
         bits |= _bit(item)
+    _fetch(lists, sample.sessions)
     for rank, session in enumerate(sample.sessions):
         start, length = lists.bounds[session, 0], lists.bounds[session, 1]
         n_shared = latest = 0
@@ -266,6 +267,20 @@ def _compare(lists: Lists, sample: Sample, items: Ints, positions: Ints) -> None
                         n_shared += 1
                         latest = max(latest, positions[j])
         sample.n_shared[rank], sample.latest[rank] = n_shared, latest
+
+
+@compiled
+def _fetch(lists: Lists, rows: Ints) -> int:
+    """Return how many entries these lists have together, and get them out of main memory.
+
+    Each list is read at its beginning, which does not wait for the one before. When they are gone
+    through afterwards it would, for the processor cannot guess where a list of some length ends.
+    """
+    total = touched = 0
+    for row in rows:
+        touched |= lists.pool[lists.bounds[row, 0]]
+        total += lists.bounds[row, 1]
+    return total + min(touched, 0)  # entries are not negative; but what is not used is not read
 
 
 @compiled
@@ -309,16 +324,13 @@ def _greatest(keys: Ints, k: int) -> int:
             first = i
         else:
             break
-    greatest = int(keys[k - 1])
-    return greatest
+    return int(keys[k - 1])
 
 
 @compiled
 def _count(lists: Lists, sessions: Ints, weights: Ints) -> Votes:
     """Add up the votes of sessions, each for all of its items."""
-    total = 0
-    for session in sessions:
-        total += lists.bounds[session, 1]
+    total = _fetch(lists, sessions)
     items = _hash_table(total)
     sums = np.empty(len(items), np.int64)
     counts = np.empty(len(items), np.int64)
