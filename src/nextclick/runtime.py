@@ -20,6 +20,21 @@ class Advance(Protocol):
         """Move the bar by `steps`, and show `note` beside it."""
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use: in a container, often fewer than there are.
+
+    More threads than that would wait for each other most of the time.
+
+    Examples
+    --------
+    >>> 1 <= usable_cores() <= os.cpu_count()
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Runtime:
     """Seed, threads, device and whether progress is shown.
@@ -31,7 +46,7 @@ class Runtime:
     seed
         What all randomness is derived from.
     threads
-        Threads for torch, FAISS and numba; all cores when not given.
+        Threads for torch, FAISS and numba; when not given, as many as this process has cores.
     device
         `"cpu"`, `"cuda"`, or `"auto"`: CUDA where there is one.
     checkpoint
@@ -49,7 +64,7 @@ class Runtime:
     """
 
     seed: int = 0
-    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    threads: int = field(default_factory=usable_cores)
     device: str = "auto"
     checkpoint: Path | None = None
     show_progress: bool = field(default_factory=sys.stderr.isatty)

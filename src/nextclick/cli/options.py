@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from nextclick.runtime import Runtime
 
 Seed = Annotated[int, typer.Option(min=0, help="What all randomness is derived from.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; all cores if not given.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Threads to use; if not given, one for each core.")
+]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], typer.Option(help="Where networks run; auto: CUDA if there is.")
 ]
