@@ -33,7 +33,9 @@ def lessons(n=600, seed=0):
     features = np.repeat(contexts[:, :1], FEATURES, axis=1)
     neural = np.where(memory_is_right, 0.01, 0.9)
     memory = np.where(memory_is_right, 0.8, 0.0)
-    return Lessons(Evidence(contexts, features, distances), neural, memory, matches)
+    ages = generator.integers(0, 1000, size=(n, K))
+    own = generator.random((n, K)) < 0.2
+    return Lessons(Evidence(contexts, features, distances, ages, own), neural, memory, matches)
 
 
 def settings(**values):
@@ -57,21 +59,45 @@ def plain_loss(gate, given):
     opening, total = gate.open(given.evidence), 0.0
     for row in range(len(given)):
         distances = given.evidence.distances[row].astype(float)
-        if opening.bandwidths is None:
+        kernel = opening.kernel
+        if kernel is None:
             memory = given.memory[row]
         else:
-            shares = np.exp(-opening.bandwidths[row] * distances)
+            shares = np.exp(-kernel.bandwidths[row] * distances)
+            shares *= (1.0 + given.evidence.ages[row]) ** -kernel.recency[row]
+            shares *= np.exp(kernel.loyalty[row] * given.evidence.own[row])
             memory = shares[given.matches[row]].sum() / shares.sum()
         w = opening.weights[row]
         total -= np.log(max(w * given.neural[row] + (1 - w) * memory, 1e-12))
     return total / len(given)
 
 
-@pytest.mark.parametrize("bandwidth", ["nearest", "learned"])
-def test_the_loss_is_the_cross_entropy_of_the_mixture(bandwidth):
-    gate = LearnedGate(settings(bandwidth=bandwidth, inputs="both"), DIMENSION, RUNTIME)
+@pytest.mark.parametrize(
+    ("bandwidth", "recency"), [("nearest", True), ("learned", False), ("learned", True)]
+)
+def test_the_loss_is_the_cross_entropy_of_the_mixture(bandwidth, recency):
+    chosen = settings(bandwidth=bandwidth, recency=recency, inputs="both", epochs=2)
+    gate = LearnedGate(chosen, DIMENSION, RUNTIME)
+    gate.fit(lessons(300, seed=3))
     given = lessons(50)
     assert gate._loss(given).item() == pytest.approx(plain_loss(gate, given), rel=1e-4)
+
+
+def test_a_gate_learns_that_the_old_fade_and_that_the_own_session_counts():
+    generator = np.random.default_rng(2)
+    given = lessons(2000)
+    evidence = given.evidence
+    evidence.distances[:] = 0.5
+    given.matches[:] = False
+    newest = evidence.ages.argmin(axis=1)
+    right = np.where(evidence.own.any(1), evidence.own.argmax(1), newest)
+    given.matches[np.arange(2000), right] = generator.random(2000) < 0.9
+    given.neural[:] = 1e-4
+    gate = LearnedGate(settings(), DIMENSION, RUNTIME)
+    gate.fit(given)
+    kernel = gate.open(evidence).kernel
+    assert kernel.recency.mean() > 0.5
+    assert kernel.loyalty.mean() > 1
 
 
 def test_an_online_step_lowers_the_loss_on_its_lessons():
@@ -124,7 +150,8 @@ def test_a_restored_gate_goes_on_the_same(kind):
         each.learn(lessons(100, seed=5))
     one, other = gate.open(lessons(20).evidence), copy.open(lessons(20).evidence)
     np.testing.assert_array_equal(one.weights, other.weights)
-    np.testing.assert_array_equal(one.bandwidths, other.bandwidths)
+    for name, values in vars(one.kernel).items():
+        np.testing.assert_array_equal(values, getattr(other.kernel, name), err_msg=name)
 
 
 def test_features():

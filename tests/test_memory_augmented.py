@@ -47,19 +47,22 @@ def batch(pairs, session=1000):
     return Transitions(given, np.array(items), np.zeros(len(items)))
 
 
-def plain_mixture(model, context):
+def plain_mixture(model, context, session=200):
     """P = w P_N + (1 - w) P_M over the whole catalog, from one context alone."""
-    said = model._consult(Contexts.of([context[-20:]]))
+    said = model._consult(Contexts.of([context[-20:]], sessions=[session]))
     everything = np.arange(model.n_items)[None]
     neural = said.neural.at(everything)[0]
     distances = said.neighbours.distances[0].astype(float)
-    if said.opening.bandwidths is None:
+    learned = said.opening.kernel
+    if learned is None:
         nearest = distances[0]
         kernel = np.where(
             nearest > 0, np.exp(-distances / max(2 * nearest, 1e-300)), distances == 0
         )
     else:
-        kernel = np.exp(-said.opening.bandwidths[0] * distances)
+        kernel = np.exp(-learned.bandwidths[0] * (distances - distances.min()))
+        kernel *= (1.0 + said.neighbours.ages[0]) ** -learned.recency[0]
+        kernel *= np.exp(learned.loyalty[0] * (said.neighbours.sessions[0] == session))
     memory = np.zeros(model.n_items)
     for item, vote in zip(said.neighbours.items[0], kernel / kernel.sum(), strict=True):
         memory[item] += vote
@@ -71,9 +74,10 @@ def plain_mixture(model, context):
 @pytest.mark.parametrize("kind", ["learned", "fixed"])
 def test_recommends_the_best_of_the_whole_mixture(bandwidth, kind):
     model = fitted(gate=GateSettings(kind=kind, bandwidth=bandwidth, epochs=3, hidden=8))
+    model.learn(batch([([1], 20), ([4, 5], 21), ([7, 7], 22)], session=199))
     for context in ([1], [4, 5], [7, 7, 2], list(range(25))):
         full = plain_mixture(model, context)
-        answer = model.recommend(Contexts.of([context]), k=8)
+        answer = model.recommend(Contexts.of([context], sessions=[200]), k=8)
         np.testing.assert_allclose(np.sort(full)[::-1][:8], answer.scores[0], rtol=1e-5)
         np.testing.assert_allclose(full[answer.items[0]], answer.scores[0], rtol=1e-5)
 

@@ -40,6 +40,9 @@ class GateSettings(Settings):
         How neighbours are weighed: `"nearest"` by the paper's kernel, whose bandwidth is the
         nearest one's distance; `"learned"` by `exp(-β d²)`, β given by the network (or, for a fixed
         gate, one number) fitted together with the weight.
+    recency
+        Whether a learned gate's learned kernel also weighs how long ago a neighbour was written,
+        and whether it is of the session that asks: `(1 + age)^-δ exp(γ own - β d²)`.
     lessons
         What the gate is trained on: `"static"`: the validation part, with the memory as training
         left it (the paper); `"prequential"`: the validation part as it is absorbed, test by test,
@@ -58,6 +61,7 @@ class GateSettings(Settings):
     weight: float | None = None
     inputs: Literal["context", "evidence", "both"] = "evidence"
     bandwidth: Literal["nearest", "learned"] = "learned"
+    recency: bool = True
     lessons: Literal["static", "prequential"] = "prequential"
     online: bool = True
     learning_rate: float = 1e-3
@@ -78,11 +82,17 @@ class Evidence:
         Facts about the two predictions: see `evidence_features`.
     distances
         The neighbours' squared distances, nearest first; infinity where there is none.
+    ages
+        How many entries were written after each neighbour; -1 where there is none.
+    own
+        Which neighbours are of the session that asks.
     """
 
     contexts: NDArray[np.float32]
     features: NDArray[np.float32]
     distances: NDArray[np.float32]
+    ages: Ints
+    own: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +140,15 @@ class Lessons:
 
 
 @dataclass(frozen=True, eq=False)
+class Kernel:
+    """The learned kernel `(1 + age)^-δ exp(γ own - β d²)`: β, δ and γ for each context."""
+
+    bandwidths: Floats
+    recency: Floats
+    loyalty: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class Opening:
     """How far the gate is open for each context.
 
@@ -137,12 +156,12 @@ class Opening:
     ----------
     weights
         The neural part's weight: 1 where the memory has nothing to say.
-    bandwidths
-        β of the kernel `exp(-β d²)` for each context; `None` for the paper's kernel.
+    kernel
+        How neighbours are to be weighed; `None` for the paper's kernel.
     """
 
     weights: Floats
-    bandwidths: Floats | None
+    kernel: Kernel | None
 
 
 FEATURES = 7
@@ -228,9 +247,11 @@ class FixedGate(Gate):
     def open(self, evidence: Evidence) -> Opening:
         """Return the one weight, or 1 where the memory is silent."""
         silent = ~np.isfinite(evidence.distances[:, 0])
-        bandwidths = np.full(len(silent), self._bandwidth)
-        learned = self.settings.bandwidth == "learned"
-        return Opening(np.where(silent, 1.0, self._weight), bandwidths if learned else None)
+        weights = np.where(silent, 1.0, self._weight)
+        if self.settings.bandwidth == "nearest":
+            return Opening(weights, None)
+        nothing = np.zeros(len(silent))
+        return Opening(weights, Kernel(nothing + self._bandwidth, nothing, nothing))
 
     def fit(self, lessons: Lessons) -> None:
         """Take the weight, and the bandwidth, that make the clicked items most likely."""
@@ -264,7 +285,7 @@ class FixedGate(Gate):
 
 
 class LearnedGate(Gate):
-    """A small network: w = σ(W_o tanh(W_h x + b_h) + b_o), and log β beside it.
+    """A small network: w = σ(W_o tanh(W_h x + b_h) + b_o), and log β, log δ and γ beside it.
 
     x is the representation c (the paper), the evidence, or both. The evidence is standardised by
     its mean and spread over the validation part.
@@ -274,10 +295,10 @@ class LearnedGate(Gate):
         super().__init__(settings, dimension, runtime)
         width = {"context": dimension, "evidence": FEATURES, "both": dimension + FEATURES}
         torch.manual_seed(runtime.seed)
-        output = nn.Linear(settings.hidden, 2)
-        with torch.no_grad():  # begin near w = 0.9, β = 10
+        output = nn.Linear(settings.hidden, 4)
+        with torch.no_grad():  # begin near w = 0.9, β = 10, δ = 0.05, γ = 0
             output.weight.mul_(0.1)
-            output.bias.copy_(torch.tensor([2.0, math.log(10.0)]))
+            output.bias.copy_(torch.tensor([2.0, math.log(10.0), -3.0, 0.0]))
         hidden = nn.Linear(width[settings.inputs], settings.hidden)
         self._network = nn.Sequential(hidden, nn.Tanh(), output)
         self._mean = torch.zeros(FEATURES)
@@ -290,8 +311,12 @@ class LearnedGate(Gate):
         out = self._network(self._inputs(evidence)).double().numpy()
         silent = ~np.isfinite(evidence.distances[:, 0])
         weights = np.where(silent, 1.0, 1 / (1 + np.exp(-out[:, 0])))
-        learned = self.settings.bandwidth == "learned"
-        return Opening(weights, np.exp(out[:, 1]) if learned else None)
+        if self.settings.bandwidth == "nearest":
+            return Opening(weights, None)
+        timed = float(self.settings.recency)
+        return Opening(
+            weights, Kernel(np.exp(out[:, 1]), timed * np.exp(out[:, 2]), timed * out[:, 3])
+        )
 
     def fit(self, lessons: Lessons) -> None:
         """Train on a random nine tenths of the lessons until the last tenth gets no better."""
@@ -353,8 +378,12 @@ class LearnedGate(Gate):
         distances = torch.from_numpy(lessons.evidence.distances)
         neural = torch.from_numpy(lessons.neural).float()
         if self.settings.bandwidth == "learned":
-            shares = torch.softmax(-out[:, 1:].exp() * distances.clamp(max=1e6), dim=1)
-            memory = (shares * torch.from_numpy(lessons.matches)).sum(1)
+            logarithms = -out[:, 1:2].exp() * distances.clamp(max=1e6)
+            if self.settings.recency:
+                ages = torch.from_numpy(lessons.evidence.ages).clamp(min=0).float()
+                logarithms = logarithms - out[:, 2:3].exp() * ages.log1p()
+                logarithms = logarithms + out[:, 3:4] * torch.from_numpy(lessons.evidence.own)
+            memory = (torch.softmax(logarithms, dim=1) * torch.from_numpy(lessons.matches)).sum(1)
         else:
             memory = torch.from_numpy(lessons.memory).float()
         # log w and log(1 - w), and probabilities as small as they come, without losing them.

@@ -22,7 +22,14 @@ from nextclick.gate import (
 )
 from nextclick.memory import make_memory
 from nextclick.memory.base import Memory, MemorySettings, Neighbours
-from nextclick.memory.kernel import Votes, learned_weights, nearest_weights, votes, voting_sessions
+from nextclick.memory.kernel import (
+    Votes,
+    learned_weights,
+    nearest_weights,
+    own_session,
+    votes,
+    voting_sessions,
+)
 from nextclick.recommender import (
     LEARNING_BATCH,
     Explanation,
@@ -84,6 +91,7 @@ def paper_settings(neural: NeuralSettings | None = None) -> MemoryAugmentedSetti
 class Consultation:
     """What the parts say about some contexts, and how the gate weighs it."""
 
+    sessions: Ints
     neural: Prediction
     neighbours: Neighbours
     evidence: Evidence
@@ -92,9 +100,13 @@ class Consultation:
     @property
     def votes(self) -> Votes:
         """What the memory predicts: P_M."""
-        if self.opening.bandwidths is None:
+        kernel = self.opening.kernel
+        if kernel is None:
             return votes(self.neighbours, nearest_weights(self.neighbours))
-        return votes(self.neighbours, learned_weights(self.neighbours, self.opening.bandwidths))
+        shares = learned_weights(
+            self.neighbours, kernel.bandwidths, kernel.recency, kernel.loyalty, self.sessions
+        )
+        return votes(self.neighbours, shares)
 
 
 class MemoryAugmented(Recommender):
@@ -276,8 +288,15 @@ class MemoryAugmented(Recommender):
         features = evidence_features(
             neighbours.distances, neighbours.items, likely, len(self._memory)
         )
-        evidence = Evidence(neural.representations, features, neighbours.distances)
-        return Consultation(neural, neighbours, evidence, self._gate.open(evidence))
+        evidence = Evidence(
+            neural.representations,
+            features,
+            neighbours.distances,
+            neighbours.ages,
+            own_session(neighbours, contexts.sessions),
+        )
+        opening = self._gate.open(evidence)
+        return Consultation(contexts.sessions, neural, neighbours, evidence, opening)
 
     def _fit_gate(self, lessons: list[Lessons]) -> None:
         if lessons:

@@ -33,6 +33,13 @@ def test_of_a_batch_larger_than_the_bound_the_newest_stay(memory):
     assert sorted(memory.search(np.ones((1, 2), dtype=np.float32), 5).items[0]) == [-1, -1, 7, 8, 9]
 
 
+def test_the_newest_entry_is_of_age_zero(memory):
+    memory.add(*entries(10))
+    found = memory.search(np.ones((1, 2), dtype=np.float32), 4)
+    ages = dict(zip(found.items[0].tolist(), found.ages[0].tolist(), strict=True))
+    assert ages == {9: 0, 8: 1, 7: 2, -1: -1}
+
+
 def test_directions_are_what_counts_when_keys_are_normalised(memory):
     memory.add(*entries(2))
     answer = memory.search(np.array([[9, 0], [0, 0]], dtype=np.float32), 1)

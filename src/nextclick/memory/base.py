@@ -70,11 +70,14 @@ class Neighbours:
         Squared Euclidean distances, never negative; infinity where there is no entry.
     items, sessions
         What was clicked next, and in which session; -1 where there is no entry.
+    ages
+        How many entries were written after it; -1 where there is no entry.
     """
 
     distances: Vectors
     items: Ints
     sessions: Ints
+    ages: Ints
 
     def __len__(self) -> int:
         return len(self.items)
@@ -85,8 +88,7 @@ class Neighbours:
         shape = (queries, k)
         return cls(
             np.full(shape, np.inf, dtype=np.float32),
-            np.full(shape, -1, dtype=np.int64),
-            np.full(shape, -1, dtype=np.int64),
+            *(np.full(shape, -1, dtype=np.int64) for _ in range(3)),
         )
 
 

@@ -103,6 +103,7 @@ class ExactMemory(Memory):
         found.distances[place] = distances[near]
         found.items[place] = self._items.values[entries]
         found.sessions[place] = self._sessions.values[entries]
+        found.ages[place] = len(self) - 1 - entries
         return found
 
 

@@ -131,11 +131,12 @@ class InvertedFile:
                 self._prefer_new(ids[row], distances[row], near[row])
         rows = np.arange(len(ids))[:, None]
         ids = ids[rows, np.lexsort((-self._places(ids), distances))]
-        items = self._items.values[np.where(ids < 0, 0, self._places(ids))]
+        places = np.where(ids < 0, 0, self._places(ids))
         return Neighbours(
             distances,
-            np.where(ids < 0, -1, items).astype(np.int64),
+            np.where(ids < 0, -1, self._items.values[places]).astype(np.int64),
             np.where(ids < 0, -1, ids.astype(np.int32)).astype(np.int64),
+            np.where(ids < 0, -1, len(self) - 1 - places),
         )
 
     def _nearest_clusters(self, queries: Vectors, squares: Vectors) -> tuple[Ints, Vectors]:

@@ -1,8 +1,9 @@
 """What the memory predicts: neighbours vote for their items, the nearer the louder.
 
 The paper's kernel: `P(y) ∝ Σ_k [y_k = y] exp(-d_k² / (2 d*²))`, `d*` the distance of the nearest
-neighbour. The learned one: `P(y) ∝ Σ_k [y_k = y] exp(-β d_k²)`, with a bandwidth β for each query.
-The code speaks of squared distances only, as `Neighbours` holds them.
+neighbour. The learned one: `P(y) ∝ Σ_k [y_k = y] (1 + a_k)^-δ exp(γ s_k - β d_k²)`, a_k the entry's
+age, s_k whether it is of the session that asks, and β, γ, δ learned for each query. The code speaks
+of squared distances only, as `Neighbours` holds them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from nextclick.clicks import Floats, Ints
+from nextclick.clicks import Floats, Ints, Mask
 from nextclick.memory.base import Neighbours, Vectors
 
 
@@ -45,24 +46,60 @@ def nearest_weights(neighbours: Neighbours) -> Floats:
     --------
     >>> distances = np.array([[1, 2, np.inf], [0, 0, 3]], dtype=np.float32)
     >>> items = np.array([[4, 5, -1], [4, 5, 6]])
-    >>> nearest_weights(Neighbours(distances, items, items)).round(3).tolist()
+    >>> nearest_weights(Neighbours(distances, items, items, items)).round(3).tolist()
     [[0.622, 0.378, 0.0], [0.5, 0.5, 0.0]]
     """
     with np.errstate(divide="ignore"):
-        return _shares(neighbours.distances, 0.5 / neighbours.distances[:, 0].astype(np.float64))
+        rates = 0.5 / neighbours.distances[:, 0].astype(np.float64)
+    shares = np.empty(neighbours.distances.shape)
+    _weigh(neighbours.distances, rates, shares)
+    return shares
 
 
-def learned_weights(neighbours: Neighbours, bandwidths: Floats) -> Floats:
-    """Return each neighbour's share of the prediction by `exp(-β d²)`, β given for each query.
+def learned_weights(
+    neighbours: Neighbours, bandwidths: Floats, recency: Floats, loyalty: Floats, sessions: Ints
+) -> Floats:
+    """Return each neighbour's share of the prediction by the learned kernel.
+
+    Parameters
+    ----------
+    neighbours
+        The neighbours of some queries.
+    bandwidths, recency, loyalty
+        β, δ and γ of each query.
+    sessions
+        The session that each query is of; -1 where it is not known.
 
     Examples
     --------
     >>> distances = np.array([[1, 2, np.inf]], dtype=np.float32)
     >>> items = np.array([[4, 5, -1]])
-    >>> learned_weights(Neighbours(distances, items, items), np.array([0.5])).round(3).tolist()
+    >>> found = Neighbours(distances, items, sessions=items, ages=np.array([[0, 6, -1]]))
+    >>> by_distance = learned_weights(found, *np.array([[0.5], [0], [0]]), np.array([5]))
+    >>> by_distance.round(3).tolist()
     [[0.622, 0.378, 0.0]]
+    >>> the_old_fade = learned_weights(found, *np.array([[0.5], [1], [0]]), np.array([5]))
+    >>> the_old_fade.round(3).tolist()
+    [[0.92, 0.08, 0.0]]
     """
-    return _shares(neighbours.distances, np.asarray(bandwidths, dtype=np.float64))
+    shares = np.empty(neighbours.distances.shape)
+    _weigh_learned(
+        neighbours.distances,
+        neighbours.ages,
+        own_session(neighbours, sessions),
+        np.asarray(bandwidths, dtype=np.float64),
+        np.asarray(recency, dtype=np.float64),
+        np.asarray(loyalty, dtype=np.float64),
+        shares,
+    )
+    return shares
+
+
+def own_session(neighbours: Neighbours, sessions: Ints) -> Mask:
+    """Return which neighbours are of the session that asks, if that is known."""
+    asking = sessions[:, None]
+    own: Mask = (neighbours.sessions == asking) & (asking >= 0)
+    return own
 
 
 def votes(neighbours: Neighbours, weights: Floats) -> Votes:
@@ -71,7 +108,7 @@ def votes(neighbours: Neighbours, weights: Floats) -> Votes:
     Examples
     --------
     >>> items = np.array([[4, 5, 4]])
-    >>> neighbours = Neighbours(np.zeros((1, 3), dtype=np.float32), items, items)
+    >>> neighbours = Neighbours(np.zeros((1, 3), dtype=np.float32), items, items, items)
     >>> answer = votes(neighbours, np.array([[0.5, 0.3, 0.2]]))
     >>> answer.items.tolist(), answer.probabilities.tolist()
     ([[4, 5, -1]], [[0.7, 0.3, 0.0]])
@@ -97,19 +134,14 @@ def voting_sessions(neighbours: Neighbours, items: Ints) -> Ints:
     Examples
     --------
     >>> sessions = np.array([[8, 9, 8]])
-    >>> found = Neighbours(np.zeros((1, 3), dtype=np.float32), np.array([[4, 4, 4]]), sessions)
+    >>> items = np.array([[4, 4, 4]])
+    >>> found = Neighbours(np.zeros((1, 3), dtype=np.float32), items, sessions, ages=sessions)
     >>> voting_sessions(found, np.array([[4, 5, -1]])).tolist()
     [[2, 0, 0]]
     """
     counts = np.zeros(items.shape, dtype=np.int64)
     _count_sessions(neighbours.items, neighbours.sessions, items, counts)
     return counts
-
-
-def _shares(distances: Vectors, rates: Floats) -> Floats:
-    shares = np.empty(distances.shape)
-    _weigh(distances, rates, shares)
-    return shares
 
 
 @numba.njit(cache=True)
@@ -128,6 +160,38 @@ def _weigh(distances: Vectors, rates: Floats, shares: Floats) -> None:
                 share = np.exp(-rates[row] * beyond)
             shares[row, k] = share
             total += share
+        if total > 0:
+            shares[row] /= total
+
+
+@numba.njit(cache=True)
+def _weigh_learned(
+    distances: Vectors,
+    ages: Ints,
+    own: Mask,
+    bandwidths: Floats,
+    recency: Floats,
+    loyalty: Floats,
+    shares: Floats,
+) -> None:
+    for row in range(len(distances)):
+        highest = -np.inf
+        for k in range(distances.shape[1]):
+            if np.isinf(distances[row, k]):
+                shares[row, k] = -np.inf
+                continue
+            logarithm = -bandwidths[row] * np.float64(distances[row, k])
+            logarithm -= recency[row] * np.log1p(ages[row, k])
+            logarithm += loyalty[row] * own[row, k]
+            shares[row, k] = logarithm
+            highest = max(highest, logarithm)
+        total = 0.0
+        for k in range(distances.shape[1]):
+            if np.isinf(shares[row, k]):
+                shares[row, k] = 0.0
+            else:
+                shares[row, k] = np.exp(shares[row, k] - highest)
+            total += shares[row, k]
         if total > 0:
             shares[row] /= total
 
