@@ -52,7 +52,7 @@ class OnlineSettings(Settings):
     """
 
     learning_rate: float = 5e-4
-    item_learning_rate: float | None = 1.0
+    item_learning_rate: float | None = 1.5
     new_item_pull: float = Field(default=0.0, ge=0, le=1)
 
 
