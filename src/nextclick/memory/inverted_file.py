@@ -58,7 +58,9 @@ class InvertedFile:
         self.settings = settings
         self._index = index
         self._matrix = matrix
-        self._centroids: Vectors = index.quantizer.reconstruct_n(0, index.nlist)
+        flat: Any = faiss.downcast_index(index.quantizer)
+        centroids = faiss.rev_swig_ptr(flat.get_xb(), index.nlist * index.d)
+        self._centroids: Vectors = centroids.reshape(index.nlist, index.d)
         self._centroid_squares = np.einsum("ij,ij->i", self._centroids, self._centroids)
         self._items = Window.empty(np.int32)
         self._oldest = 0
@@ -103,9 +105,13 @@ class InvertedFile:
     def nbytes(self) -> int:
         """How many bytes the entries occupy, and the tables to find and to read them with."""
         entries = len(self) * (self._index.code_size + 8 + self._items.values.itemsize)
-        # FAISS and this class each hold the centroids; a byte's code words are as wide as a key.
-        tables = 2 * self._centroids.nbytes + self._matrix.nbytes + 256 * self._index.d * 4
-        return int(entries + tables)
+        return int(entries + self._centroids.nbytes + self._code_words + self._matrix.nbytes)
+
+    @property
+    def _code_words(self) -> int:
+        """How many bytes the code words of all parts occupy: together they are as wide as a key."""
+        is_product = isinstance(self._index, faiss.IndexIVFPQ)
+        return 4 * self._index.d * self._index.pq.ksub if is_product else 0
 
     def add(self, keys: Vectors, items: Ints, sessions: Ints) -> None:
         """Write at least one and at most `size` entries."""
