@@ -188,17 +188,40 @@ def evidence_features(
     memory_size
         How many entries the memory has.
     """
+    features = np.empty((len(distances), FEATURES), dtype=np.float32)
+    _features(distances, named, top_probabilities, memory_size, features)
+    return features
+
+
+@numba.njit(cache=True)
+def _features(
+    distances: NDArray[np.float32],
+    named: Ints,
+    top_probabilities: Floats,
+    memory_size: int,
+    features: NDArray[np.float32],
+) -> None:
     k = distances.shape[1]
-    far = np.where(np.isfinite(distances), distances, 4.0)
-    nearest = [np.sqrt(far[:, min(place, k) - 1]) for place in (1, 10, 50)]
-    ten = np.sort(named[:, :10], axis=1)
-    different = (np.diff(ten, axis=1) != 0).sum(1) + (ten[:, 0] >= 0)
-    likely = np.maximum(top_probabilities, 1e-12)
-    rest = np.maximum(1 - likely.sum(1), 1e-12)
-    entropy = -(likely * np.log(likely)).sum(1) - rest * np.log(rest)
-    size = np.full(len(far), math.log1p(memory_size))
-    columns = [*nearest, different, np.log(likely[:, 0]), entropy, size]
-    return np.stack(columns, axis=1).astype(np.float32)
+    for row in range(len(distances)):
+        for column, place in enumerate((1, 10, 50)):
+            squared = distances[row, min(place, k) - 1]
+            features[row, column] = math.sqrt(4.0 if np.isinf(squared) else squared)
+        different = 0
+        for place in range(min(10, k)):
+            item = named[row, place]
+            seen = item < 0
+            for earlier in range(place):
+                seen = seen or named[row, earlier] == item
+            different += not seen
+        features[row, 3] = different
+        features[row, 4] = math.log(max(top_probabilities[row, 0], 1e-12))
+        rest, entropy = 1.0, 0.0
+        for likely in top_probabilities[row]:
+            rest -= likely
+            entropy -= max(likely, 1e-12) * math.log(max(likely, 1e-12))
+        rest = max(rest, 1e-12)
+        features[row, 5] = entropy - rest * math.log(rest)
+        features[row, 6] = math.log1p(memory_size)
 
 
 class Gate(ABC):
@@ -305,10 +328,14 @@ class LearnedGate(Gate):
         self._spread = torch.ones(FEATURES)
         self._optimizer = self._new_optimizer()
 
-    @torch.inference_mode()
     def open(self, evidence: Evidence) -> Opening:
         """Return what the network says, or 1 where the memory is silent."""
-        out = self._network(self._inputs(evidence)).double().numpy()
+        # Plain numpy: for one context, a call of torch costs more than the whole network.
+        w_h, b_h, w_o, b_o = (
+            parameter.detach().numpy() for parameter in self._network.parameters()
+        )
+        hidden = np.tanh(self._inputs(evidence).numpy() @ w_h.T + b_h)
+        out = (hidden @ w_o.T + b_o).astype(np.float64)
         silent = ~np.isfinite(evidence.distances[:, 0])
         weights = np.where(silent, 1.0, 1 / (1 + np.exp(-out[:, 0])))
         if self.settings.bandwidth == "nearest":

@@ -93,6 +93,7 @@ class Consultation:
 
     sessions: Ints
     neural: Prediction
+    top: tuple[Ints, Floats]
     neighbours: Neighbours
     evidence: Evidence
     opening: Opening
@@ -218,11 +219,11 @@ class MemoryAugmented(Recommender):
         return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
 
     def _recommend_some(self, contexts: Contexts, k: int) -> tuple[Ints, Floats, Floats]:
-        said = self._consult(contexts)
+        said = self._consult(contexts, k)
         voted = said.votes
         items, scores = mix(
             said.opening.weights,
-            said.neural.top(k),
+            (said.top[0][:, :k], said.top[1][:, :k]),
             (voted.items, said.neural.at(voted.items), voted.probabilities),
         )
         return items, scores, said.opening.weights
@@ -281,12 +282,12 @@ class MemoryAugmented(Recommender):
         )
         self._gate: Gate = make_gate(self.settings.gate, neural.dimension, self.runtime)
 
-    def _consult(self, contexts: Contexts) -> Consultation:
+    def _consult(self, contexts: Contexts, k: int = 1) -> Consultation:
         neural = self._neural.predict(contexts)
         neighbours = self._memory.search(neural.representations)
-        _, likely = neural.top(min(LIKELY, self.n_items))
+        top = neural.top(min(max(k, LIKELY), self.n_items))
         features = evidence_features(
-            neighbours.distances, neighbours.items, likely, len(self._memory)
+            neighbours.distances, neighbours.items, top[1][:, :LIKELY], len(self._memory)
         )
         evidence = Evidence(
             neural.representations,
@@ -296,7 +297,7 @@ class MemoryAugmented(Recommender):
             own_session(neighbours, contexts.sessions),
         )
         opening = self._gate.open(evidence)
-        return Consultation(contexts.sessions, neural, neighbours, evidence, opening)
+        return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
 
     def _fit_gate(self, lessons: list[Lessons]) -> None:
         if lessons:
