@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from nextclick.baselines.session_knn import SessionKNN, SessionKNNSettings
 from nextclick.catalog import Catalog
 from nextclick.clicks import ClickLog, Contexts, Transitions
+from nextclick.datasets import prepare
+from nextclick.evaluation.prequential import evaluate
 from nextclick.methods import create, name_of
 
 
@@ -230,3 +232,13 @@ def test_both_kinds_have_a_name(name):
     model = create(name)
     assert name_of(model) == name
     assert model.label == name.upper()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "least"), [("sknn", 0.479), ("s-sknn", 0.487)])
+def test_diginetica_is_predicted_as_well_as_published(shared_data, kind, least):
+    data = prepare(shared_data / "diginetica")
+    model = SessionKNN(SessionKNNSettings(kind=kind)).fit(data.train, validation=data.validation)
+    result = evaluate(model, data.test.transitions(), training=data.train, limit=20_000)
+    assert result.metrics()["HR@20"] > least
+    assert result.metrics(result.new)["HR@20"] > 0.15
