@@ -234,11 +234,17 @@ def test_both_kinds_have_a_name(name):
     assert model.label == name.upper()
 
 
+@pytest.fixture(scope="module")
+def diginetica(shared_data):
+    return prepare(shared_data / "diginetica")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "least"), [("sknn", 0.479), ("s-sknn", 0.487)])
-def test_diginetica_is_predicted_as_well_as_published(shared_data, kind, least):
-    data = prepare(shared_data / "diginetica")
-    model = SessionKNN(SessionKNNSettings(kind=kind)).fit(data.train, validation=data.validation)
-    result = evaluate(model, data.test.transitions(), training=data.train, limit=20_000)
+@pytest.mark.parametrize(("kind", "least"), [("sknn", 0.48), ("s-sknn", 0.49)])
+def test_diginetica_is_predicted_as_well_as_published(diginetica, kind, least):
+    model = SessionKNN(SessionKNNSettings(kind=kind))
+    model.fit(diginetica.train, validation=diginetica.validation)
+    test = diginetica.test.transitions()
+    result = evaluate(model, test, training=diginetica.train, limit=20_000)
     assert result.metrics()["HR@20"] > least
-    assert result.metrics(result.new)["HR@20"] > 0.15
+    assert result.metrics(result.new)["HR@20"] > 0.14
