@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import faiss
 import numpy as np
-from numpy.typing import NDArray
 
 from nextclick.clicks import Ints
 from nextclick.memory.base import MemorySettings, Neighbours, State, Vectors
 from nextclick.memory.codes import parts_of, rotation, spread, turned
+from nextclick.memory.search_kernels import SEQUENCES, put_newest, read, smallest
 from nextclick.memory.window import Window
 
 Index: TypeAlias = Any
@@ -31,9 +31,6 @@ _ROUNDING = 1e-6
 _LOOK_AT = 8
 """At least so many entries are looked at for each neighbour that is asked for, as far as can be
 foreseen; else a memory with few entries would seldom find as many as it has."""
-
-_SEQUENCES = 2**30
-"""The order of writing is counted up to here, and then from zero again."""
 
 
 class InvertedFile:
@@ -118,7 +115,7 @@ class InvertedFile:
         size = self.settings.size
         if size is not None:
             self._forget(max(0, len(self) + len(keys) - size))
-        sequences = (self._oldest + len(self) + np.arange(len(keys))) % _SEQUENCES
+        sequences = (self._oldest + len(self) + np.arange(len(keys))) % SEQUENCES
         ids = (sequences << 32) | (sessions.astype(np.int64) & 0xFFFFFFFF)
         self._index.add_with_ids(turned(keys, self._matrix), ids)
         self._items.append(items)
@@ -131,19 +128,12 @@ class InvertedFile:
         near, gaps = self._nearest_clusters(queries, squares)
         distances, ids = self._index.search_preassigned(queries, k, near, gaps)
         distances[distances <= _ROUNDING * squares] = 0
-        distances[ids < 0] = np.inf
         if k > 1:
             for row in np.flatnonzero((ids[:, -1] >= 0) & (distances[:, -2] == distances[:, -1])):
                 self._prefer_new(ids[row], distances[row], near[row])
-        rows = np.arange(len(ids))[:, None]
-        ids = ids[rows, np.lexsort((-self._places(ids), distances))]
-        places = np.where(ids < 0, 0, self._places(ids))
-        return Neighbours(
-            distances,
-            np.where(ids < 0, -1, self._items.values[places]).astype(np.int64),
-            np.where(ids < 0, -1, ids.astype(np.int32)).astype(np.int64),
-            np.where(ids < 0, -1, len(self) - 1 - places),
-        )
+        columns = np.empty_like(ids), np.empty_like(ids), np.empty_like(ids)
+        read(ids, self._oldest, self._items.values, distances, columns)
+        return Neighbours(distances, *columns)
 
     def _nearest_clusters(self, queries: Vectors, squares: Vectors) -> tuple[Ints, Vectors]:
         """Return the clusters to look into, nearest first, and their squared distances.
@@ -151,12 +141,11 @@ class InvertedFile:
         FAISS could do this, but would measure a batch by another formula than one query, and so
         give one query two answers.
         """
-        probes = self._index.nprobe
-        rows = np.arange(len(queries))[:, None]
         gaps = self._centroid_squares - 2 * turned(queries, self._centroids.T)
-        near = np.argpartition(gaps, probes - 1, axis=1)[:, :probes]
-        near = near[rows, np.argsort(gaps[rows, near], axis=1, kind="stable")]
-        return near, np.maximum(0, gaps[rows, near] + squares)
+        near = np.empty((len(queries), self._index.nprobe), dtype=np.int64)
+        distances = np.empty(near.shape, dtype=np.float32)
+        smallest(gaps, near, distances)
+        return near, np.maximum(0, distances + squares)
 
     def _prefer_new(self, ids: Ints, distances: Vectors, clusters: Ints) -> None:
         """Of the entries with the code of the furthest one found, put the newest into its place.
@@ -164,28 +153,14 @@ class InvertedFile:
         FAISS keeps those that it came upon first, which are the oldest. A context that everybody
         begins with has thousands of entries, all alike.
         """
-        tied = np.flatnonzero(distances == distances[-1])
-        for cluster in clusters.tolist():
-            entries, codes = self._listed(cluster)
-            last = np.flatnonzero(entries == ids[-1])
-            if len(last):
-                alike = entries[(codes == codes[last[0]]).all(axis=1)]
-                newest = alike[np.argsort(-self._places(alike))]
-                replaced = tied[np.isin(ids[tied], alike)]
-                ids[replaced] = newest[: len(replaced)]
-                return
-
-    def _listed(self, cluster: int) -> tuple[Ints, NDArray[np.uint8]]:
-        """Return the ids and codes of a cluster's entries: views of FAISS's own storage."""
         lists, size = self._index.invlists, self._index.code_size
-        n = lists.list_size(cluster)
-        ids = faiss.rev_swig_ptr(lists.get_ids(cluster), n)
-        return ids, faiss.rev_swig_ptr(lists.get_codes(cluster), n * size).reshape(n, size)
-
-    def _places(self, ids: Ints) -> Ints:
-        """Return how many entries are older, for each id."""
-        places: Ints = ((ids >> 32) - self._oldest) % _SEQUENCES
-        return places
+        for cluster in clusters.tolist():
+            n = lists.list_size(cluster)
+            # Views of FAISS's own storage.
+            entries = faiss.rev_swig_ptr(lists.get_ids(cluster), n)
+            codes = faiss.rev_swig_ptr(lists.get_codes(cluster), n * size).reshape(n, size)
+            if put_newest(entries, codes, self._oldest, distances, ids):
+                return
 
     def _set_probes(self) -> None:
         """Look into more clusters while they hold few entries."""
@@ -197,11 +172,11 @@ class InvertedFile:
         """Drop the oldest entries."""
         first, last = self._oldest, self._oldest + count
         # The order starts again at zero, so that the oldest may lie at both of its ends.
-        for start, stop in ((first, min(last, _SEQUENCES)), (0, last - _SEQUENCES)):
+        for start, stop in ((first, min(last, SEQUENCES)), (0, last - SEQUENCES)):
             if stop > start:
                 self._index.remove_ids(faiss.IDSelectorRange(start << 32, stop << 32))
         self._items.drop(count)
-        self._oldest = last % _SEQUENCES
+        self._oldest = last % SEQUENCES
 
 
 def _new_index(settings: MemorySettings, keys: int, width: int) -> Index:
