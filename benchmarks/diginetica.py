@@ -18,7 +18,7 @@ from nextclick.datasets.prepared import PreparedData
 from nextclick.encoders.recommender import NeuralRecommender, NeuralSettings, OnlineSettings
 from nextclick.evaluation.prequential import evaluate
 from nextclick.memory_augmented import MemoryAugmented, MemoryAugmentedSettings, paper_settings
-from nextclick.recommender import LEARNING_BATCH, Recommender
+from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
 
 ADAM = OnlineSettings(learning_rate=5e-4, item_learning_rate=None)
@@ -57,8 +57,7 @@ def computed(row: str, data: PreparedData, checkpoint: Path, seed: int) -> dict[
     trained = time.perf_counter()
     model: Recommender = neural
     if man is None:
-        for batch in data.validation.transitions().batches(LEARNING_BATCH):
-            neural.learn(batch)
+        neural.absorb(data.validation)
     else:
         around = MemoryAugmented.around(neural, man)
         model = around.fit(data.train, validation=data.validation, catalog=data.catalog)

@@ -190,7 +190,7 @@ class MemoryAugmented(Recommender):
         if self.settings.gate.lessons == "static":
             self._fit_gate(self._lessons(validation.transitions()))
             if absorb:
-                self._absorb(validation)
+                self.absorb(validation)
         else:
             rehearsal = self if absorb else self.clone()
             self._fit_gate(rehearsal._absorb_for_lessons(validation))

@@ -297,10 +297,10 @@ class Recommender(ABC):
     def _fit_and_absorb(self, log: ClickLog, validation: ClickLog | None, *, absorb: bool) -> None:
         self._fit(log, validation)
         if absorb and validation is not None:
-            self._absorb(validation)
+            self.absorb(validation)
 
-    def _absorb(self, validation: ClickLog) -> None:
-        """Learn the validation part as the test stream will be learned."""
+    def absorb(self, validation: ClickLog) -> None:
+        """Learn a log as a test stream would be learned: in order, a batch at a time."""
         transitions = validation.transitions()
         with self.runtime.progress("Absorbing the validation part", len(transitions)) as advance:
             for batch in transitions.batches(LEARNING_BATCH):

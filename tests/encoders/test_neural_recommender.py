@@ -191,6 +191,20 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
         model(checkpoint=checkpoint, seed=1).fit(log())
 
 
+@pytest.mark.parametrize("damage", ["truncated", "another file", "full disk"])
+def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path, small_disk, damage):
+    checkpoint = (small_disk if damage == "full disk" else tmp_path) / "narm.checkpoint"
+    if damage == "truncated":
+        model(checkpoint=checkpoint).fit(log())
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    elif damage == "another file":
+        checkpoint.write_text("weights")
+    else:
+        (small_disk / "filler").write_bytes(bytes(60_000))
+    with pytest.raises(BadInputError, match=r"narm\.checkpoint: (not a checkpoint|no space left)"):
+        model(checkpoint=checkpoint).fit(log())
+
+
 def test_the_same_seed_gives_the_same_model():
     one, other, another = (model(seed=seed).fit(log()).state() for seed in (4, 4, 5))
     for name, values in one.items():

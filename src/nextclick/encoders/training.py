@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from nextclick.clicks import ClickLog, Ints, Transitions
@@ -184,21 +184,26 @@ class Course:
             "best_epoch": self.best_epoch,
         }
         with new_file(runtime.checkpoint) as path:
-            save_file(tensors, path, metadata={"course": json.dumps(facts)})
+            path.write_bytes(save(tensors, {"course": json.dumps(facts)}))
 
     def resume(self, runtime: Runtime, fingerprint: str) -> None:
         """Take up the checkpoint, if there is one."""
         path = runtime.checkpoint
         if path is None or not path.exists():
             return
-        with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["course"])
-            if facts.pop("fingerprint") != fingerprint:
-                raise BadInputError(
-                    f"{path}: the checkpoint of a training with other settings or data; train "
-                    "without resuming, or with what it was begun with"
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        try:
+            with safe_open(path, framework="pt") as file:
+                facts = json.loads(file.metadata()["course"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, TypeError, ValueError, KeyError):
+            raise BadInputError(
+                f"{path}: not a checkpoint, or a damaged one; train without resuming"
+            ) from None
+        if facts.pop("fingerprint") != fingerprint:
+            raise BadInputError(
+                f"{path}: the checkpoint of a training with other settings or data; train "
+                "without resuming, or with what it was begun with"
+            )
         for name, value in facts.items():
             setattr(self, name, value)
         self.encoder.load_state_dict(_under("encoder/", tensors))

@@ -21,7 +21,7 @@ from nextclick.experiments.report import Figure, Table, Text, write_report
 from nextclick.experiments.runs import evaluate_on
 from nextclick.memory_augmented import MemoryAugmented
 from nextclick.methods import create
-from nextclick.recommender import LEARNING_BATCH, Recommended, Recommender
+from nextclick.recommender import Recommended, Recommender
 from nextclick.runtime import Runtime
 
 Model = TypeVar("Model", bound=Recommender)
@@ -105,8 +105,7 @@ def _trained(data: PreparedData, runtime: Runtime) -> list[Recommender]:
     session_knn = _fitted(create("s-sknn", runtime=runtime), data)
     narm = _fitted(NeuralRecommender(runtime=runtime), data, absorb=False)
     man = _fitted(MemoryAugmented.around(narm), data)
-    for batch in data.validation.transitions().batches(LEARNING_BATCH):
-        narm.learn(batch)
+    narm.absorb(data.validation)
     return [popularity, session_knn, narm, man]
 
 
