@@ -17,7 +17,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function when it is first called, and keep the result on disk."""
+    """Compile a function when it is first called, and keep the result on disk.
+
+    What is kept is renewed when the file of the function changes, not when that of a compiled
+    function which it calls does: after editing such a one, touch the callers' files as well.
+    """
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
