@@ -104,7 +104,6 @@ def search_all(memory: Memory, queries: NDArray[np.float32]) -> Neighbours:
         np.concatenate([part.items for part in parts]),
         np.concatenate([part.sessions for part in parts]),
         np.concatenate([part.ages for part in parts]),
-        np.concatenate([part.ages for part in parts]),
     )
 
 
