@@ -100,6 +100,9 @@ def test_after_a_restore_everything_goes_on_as_if_nothing_had_happened(trained, 
     copy.restore({name: array.copy() for name, array in memory.state().items()})
     assert same(memory.search(queries), copy.search(queries))
     assert memory.nbytes == copy.nbytes
+    for each in (memory, copy):
+        # FAISS would make one on reading, of more bytes than a million entries' codes.
+        assert each._entries._index.precomputed_table.size() == 0
     for step in range(8):
         fill(memory, 100, seed=step, first=900)
         fill(copy, 100, seed=step, first=900)
@@ -228,3 +231,12 @@ def test_parts_need_not_divide_the_dimension(rotate):
 def test_codes_that_are_none_are_refused(codes):
     with pytest.raises(BadInputError, match="memory codes"):
         make_memory(MemorySettings(codes=codes), DIMENSION)
+
+
+def test_clusters_without_entries_do_not_hide_the_newest_of_equals(trained):
+    memory = trained()
+    alike = np.repeat(keys_of(1), 300, axis=0)  # all in one cluster, 31 are empty
+    memory.add(alike, np.arange(300), np.arange(300))
+    far_away = -alike[:1]  # looks into empty clusters first
+    for query in (alike[:1], far_away):
+        assert memory.search(query, 5).items[0].tolist() == [299, 298, 297, 296, 295]

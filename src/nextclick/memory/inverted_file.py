@@ -156,6 +156,8 @@ class InvertedFile:
         lists, size = self._index.invlists, self._index.code_size
         for cluster in clusters.tolist():
             n = lists.list_size(cluster)
+            if not n:
+                continue  # FAISS's view of nothing is one of floats
             # Views of FAISS's own storage.
             entries = faiss.rev_swig_ptr(lists.get_ids(cluster), n)
             codes = faiss.rev_swig_ptr(lists.get_codes(cluster), n * size).reshape(n, size)
