@@ -81,7 +81,7 @@ def paper_settings(neural: NeuralSettings | None = None) -> MemoryAugmentedSetti
     """
     return MemoryAugmentedSettings(
         neural=neural or NeuralSettings(),
-        memory=MemorySettings(normalise=False, clusters=256, codes="PQ8", rotate=False),
+        memory=MemorySettings(normalise=False, clusters=256, probes=1, codes="PQ8", rotate=False),
         gate=GateSettings(inputs="context", bandwidth="nearest", lessons="static"),
         remember="all",
     )
