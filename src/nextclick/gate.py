@@ -324,8 +324,8 @@ class LearnedGate(Gate):
             output.bias.copy_(torch.tensor([2.0, math.log(10.0), -3.0, 0.0]))
         hidden = nn.Linear(width[settings.inputs], settings.hidden)
         self._network = nn.Sequential(hidden, nn.Tanh(), output)
-        self._mean = torch.zeros(FEATURES)
-        self._spread = torch.ones(FEATURES)
+        self._mean = np.zeros(FEATURES, dtype=np.float32)
+        self._spread = np.ones(FEATURES, dtype=np.float32)
         self._optimizer = self._new_optimizer()
 
     def open(self, evidence: Evidence) -> Opening:
@@ -334,7 +334,7 @@ class LearnedGate(Gate):
         w_h, b_h, w_o, b_o = (
             parameter.detach().numpy() for parameter in self._network.parameters()
         )
-        hidden = np.tanh(self._inputs(evidence).numpy() @ w_h.T + b_h)
+        hidden = np.tanh(self._inputs(evidence) @ w_h.T + b_h)
         out = (hidden @ w_o.T + b_o).astype(np.float64)
         silent = ~np.isfinite(evidence.distances[:, 0])
         weights = np.where(silent, 1.0, 1 / (1 + np.exp(-out[:, 0])))
@@ -348,9 +348,9 @@ class LearnedGate(Gate):
     def fit(self, lessons: Lessons) -> None:
         """Train on a random nine tenths of the lessons until the last tenth gets no better."""
         generator = self.runtime.generator("gate")
-        features = torch.from_numpy(lessons.evidence.features)
+        features = lessons.evidence.features
         self._mean = features.mean(0)
-        self._spread = features.std(0, correction=0).clamp(min=1e-3)
+        self._spread = np.maximum(features.std(0), np.float32(1e-3))
         shuffled = generator.permutation(len(lessons))
         held_out = lessons[shuffled[: max(1, len(shuffled) // 10)]]
         train = shuffled[len(held_out) :]
@@ -374,7 +374,7 @@ class LearnedGate(Gate):
 
     def state(self) -> dict[str, Array]:
         """Return the weights, the optimizer's moments and the standardisation."""
-        state = {"mean": self._mean.numpy().copy(), "spread": self._spread.numpy().copy()}
+        state: dict[str, Array] = {"mean": self._mean.copy(), "spread": self._spread.copy()}
         for name, parameter in self._network.named_parameters():
             state[f"weights/{name}"] = parameter.detach().numpy().copy()
             for key, value in self._optimizer.state.get(parameter, {}).items():
@@ -383,8 +383,8 @@ class LearnedGate(Gate):
 
     def restore(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
-        self._mean = torch.tensor(state["mean"])
-        self._spread = torch.tensor(state["spread"])
+        self._mean = state["mean"]
+        self._spread = state["spread"]
         self._optimizer = self._new_optimizer()
         for name, parameter in self._network.named_parameters():
             parameter.data = torch.tensor(state[f"weights/{name}"])
@@ -401,7 +401,7 @@ class LearnedGate(Gate):
 
     def _loss(self, lessons: Lessons) -> Tensor:
         """Return the cross-entropy of P = w P_N + (1 - w) P_M."""
-        out = self._network(self._inputs(lessons.evidence))
+        out = self._network(torch.from_numpy(self._inputs(lessons.evidence)))
         distances = torch.from_numpy(lessons.evidence.distances)
         neural = torch.from_numpy(lessons.neural).float()
         if self.settings.bandwidth == "learned":
@@ -421,14 +421,13 @@ class LearnedGate(Gate):
         silent = torch.isinf(distances[:, 0])
         return -torch.where(silent, neural.clamp(min=1e-12).log().detach(), clicked).mean()
 
-    def _inputs(self, evidence: Evidence) -> Tensor:
-        contexts = torch.from_numpy(evidence.contexts)
+    def _inputs(self, evidence: Evidence) -> NDArray[np.float32]:
         if self.settings.inputs == "context":
-            return contexts
-        features = (torch.from_numpy(evidence.features) - self._mean) / self._spread
+            return evidence.contexts
+        features = (evidence.features - self._mean) / self._spread
         if self.settings.inputs == "evidence":
             return features
-        return torch.cat([contexts, features], dim=1)
+        return np.concatenate([evidence.contexts, features], axis=1)
 
     def _new_optimizer(self) -> torch.optim.Adam:
         return torch.optim.Adam(self._network.parameters(), lr=self.settings.learning_rate)
