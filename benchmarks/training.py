@@ -98,7 +98,9 @@ def plain_step(encoder: Encoder, optimizer: torch.optim.Adam, batch: Transitions
     optimizer.step()
 
 
-def time_to_hit_rate(data: PreparedData, wanted: float, threads: int, epochs: int) -> None:
+def time_to_hit_rate(
+    data: PreparedData, wanted: float, threads: int, epochs: int, batch: int | None
+) -> None:
     """Train until the static HR@20 on the validation part is as wanted; print each epoch."""
     spent, epoch_began = 0.0, time.perf_counter()
     validation = data.validation.transitions()
@@ -123,7 +125,7 @@ def time_to_hit_rate(data: PreparedData, wanted: float, threads: int, epochs: in
         return judge
 
     training._judge = judged  # type: ignore[assignment]
-    settings = TrainingSettings(epochs=epochs)
+    settings = TrainingSettings(epochs=epochs, batch=batch)
     model = NeuralRecommender(NeuralSettings(training=settings), Runtime(threads=threads))
     try:
         model.fit(data.train, validation=data.validation, absorb=False)
@@ -138,6 +140,7 @@ def main() -> None:
     parser.add_argument("--data", help="a folder that `nextclick data prepare` wrote")
     parser.add_argument("--hit-rate", type=float, help="with --data: train until HR@20 is this")
     parser.add_argument("--epochs", type=int, default=4, help="of that training, at most")
+    parser.add_argument("--batch", type=int, help="transitions a step of that training")
     parser.add_argument("--seconds", type=float, default=20, help="to time each side for")
     parser.add_argument("--threads", type=int, default=Runtime().threads)
     arguments = parser.parse_args()
@@ -152,7 +155,9 @@ def main() -> None:
     print(f"  whole sessions, fused loss     {fast:8,.0f} transitions/s")
     print(f"  ratio                          {fast / slow:8.1f}")
     if data and arguments.hit_rate:
-        time_to_hit_rate(data, arguments.hit_rate, arguments.threads, arguments.epochs)
+        time_to_hit_rate(
+            data, arguments.hit_rate, arguments.threads, arguments.epochs, arguments.batch
+        )
 
 
 if __name__ == "__main__":
