@@ -11,6 +11,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 # Tests run in two processes; more threads than that would only get in each other's way.
 PROCESSES ?= 2
 
+# Those that need no data but what they make or find; benchmarks/diginetica.py takes an hour.
+BENCHMARKS := session_knn memory recommendation training
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types layers tests docs format bench install wheel clean
 
@@ -44,7 +47,7 @@ format: $(READY) ## mend style and format
 	$(BIN)/ruff format
 
 bench: $(READY) ## measure against peers; prints a ratio each
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 install: $(READY) ## make the environment in .venv
 

@@ -42,7 +42,7 @@ class Data:
         """Read real ones; entries are repeated, slightly moved, until there are enough."""
         with np.load(path) as file:
             columns = {name: file[name] for name in file.files}
-        data = cls(*(columns.get(name) for name in cls.__dataclass_fields__))  # type: ignore[arg-type]
+        data = cls(*(columns.get(name) for name in cls.__dataclass_fields__))  # type: ignore[arg-type] # by name
         if entries is None:
             return data
         random = np.random.default_rng(0)

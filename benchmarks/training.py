@@ -52,7 +52,7 @@ def ours(log: ClickLog, settings: TrainingSettings, threads: int, seconds: float
     course = training.Course(encoder, optimizer, epoch=1)
     done, started = 0, 0.0
 
-    def count(steps: float = 1, note: str = "") -> None:  # noqa: ARG001
+    def count(steps: float = 1, note: str = "") -> None:  # noqa: ARG001 - Advance's
         nonlocal done, started
         if not started:
             started = time.perf_counter()  # the first batch warms up
@@ -63,7 +63,7 @@ def ours(log: ClickLog, settings: TrainingSettings, threads: int, seconds: float
 
     runs = Runs.of(transitions)
     runtime = Runtime(threads=threads, show_progress=False)
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(TimeoutError):  # how `count` says that time is up
         training._train_epoch(course, runs, transitions.items, settings, runtime, count)
     return done / (time.perf_counter() - started)
 
@@ -94,7 +94,7 @@ def plain_step(encoder: Encoder, optimizer: torch.optim.Adam, batch: Transitions
     scores = encoder.queries(states) @ encoder.vectors().T
     loss = functional.cross_entropy(scores, torch.from_numpy(batch.items))
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call] # torch has no types here
     optimizer.step()
 
 
@@ -124,7 +124,7 @@ def time_to_hit_rate(
 
         return judge
 
-    training._judge = judged  # type: ignore[assignment]
+    training._judge = judged  # type: ignore[assignment] # it also stops the training
     settings = TrainingSettings(epochs=epochs, batch=batch)
     model = NeuralRecommender(NeuralSettings(training=settings), Runtime(threads=threads))
     try:

@@ -63,7 +63,7 @@ def test_a_directory_is_replaced_at_once_and_only_by_a_whole_one(tmp_path: Path)
     write(target, "old")
     inode = target.stat().st_ino
     with pytest.raises(TypeError):
-        write(target, None)  # type: ignore[arg-type]
+        write(target, None)  # type: ignore[arg-type] # values of many types
     check_directory(target, "thing", 1)
     assert (target / "one.txt").read_text() == "old"
 

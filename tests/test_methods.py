@@ -57,7 +57,7 @@ def test_merging_leaves_both_as_they_were() -> None:
 )
 def test_wrong_settings_are_named(name: str, settings: object, complaints: list[str]) -> None:
     with pytest.raises(BadInputError) as caught:
-        create(name, settings, source="a.toml")  # type: ignore[arg-type]
+        create(name, settings, source="a.toml")  # type: ignore[arg-type] # values of many types
     lines = str(caught.value).splitlines()
     assert len(lines) == len(complaints)
     for line, complaint in zip(lines, complaints, strict=True):

@@ -137,7 +137,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in over.items():
         below = result.get(key)
         both_nested = isinstance(below, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(below, value) if both_nested else value  # type: ignore[arg-type]
+        result[key] = merged(below, value) if both_nested else value  # type: ignore[arg-type] # both_nested says so
     return result
 
 

@@ -287,7 +287,7 @@ class Recommender(ABC):
     def _restore(self, state: State) -> None:
         """Take up what `_state` returned; `n_items` is set already."""
 
-    def _explain(self, contexts: Contexts, items: Ints) -> Explanation | None:  # noqa: ARG002
+    def _explain(self, contexts: Contexts, items: Ints) -> Explanation | None:  # noqa: ARG002 - the contract's
         """Say where the scores of these items come from; contexts may be empty here."""
         return None
 

@@ -80,7 +80,7 @@ class Runtime:
             yield _stand_still
             return
         from rich.console import Console  # noqa: PLC0415 - slow to import, seldom needed
-        from rich.progress import (  # noqa: PLC0415
+        from rich.progress import (  # noqa: PLC0415 - the same
             BarColumn,
             MofNCompleteColumn,
             Progress,

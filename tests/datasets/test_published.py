@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -165,10 +166,10 @@ def test_preparing_is_importable_without_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def _sessions(rows: object) -> list[list[str]]:
+def _sessions(rows: Iterable[tuple[str, str, float]]) -> list[list[str]]:
     """Return the items of each session in the order of the third column, as a sorted list."""
     sessions: dict[str, list[tuple[float, str]]] = {}
-    for session, item, order in rows:  # type: ignore[attr-defined]
+    for session, item, order in rows:
         sessions.setdefault(session, []).append((order, item))
     ordered = [sorted(clicks, key=lambda click: click[0]) for clicks in sessions.values()]
     return sorted([item for _, item in clicks] for clicks in ordered if len(clicks) > 1)

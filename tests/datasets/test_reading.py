@@ -210,7 +210,7 @@ def test_what_is_wrong_is_named(case: str, tmp_path: Path) -> None:
 def test_settings_that_do_not_fit(settings: dict[str, str], reason: str, tmp_path: Path) -> None:
     file = write(tmp_path / "clicks.csv", HEADER + "a,x,1\nb,y,2\n")
     with pytest.raises(BadInputError, match=reason):
-        read_clicks(file, ReadSettings(**settings))  # type: ignore[arg-type]
+        read_clicks(file, ReadSettings(**settings))  # type: ignore[arg-type] # values of many types
 
 
 def test_columns_cannot_be_named_where_a_format_has_its_own(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_directories_and_absent_files(tmp_path: Path) -> None:
     ],
 )
 def test_parquet_ids(dtype: object, values: list[object], reason: str, tmp_path: Path) -> None:
-    items = pl.Series(values, dtype=dtype)  # type: ignore[arg-type]
+    items = pl.Series(values, dtype=dtype)  # type: ignore[arg-type] # values of many types
     file = tmp_path / "x.parquet"
     pl.DataFrame({"session_id": [1, 2], "item_id": items, "timestamp": [1, 2]}).write_parquet(file)
     with pytest.raises(BadInputError, match=reason):
@@ -257,9 +257,9 @@ def test_sessions_end_with_a_pause(visits: list[tuple[str | None, int | None]]) 
     assert [n for n, session in enumerate(found) if session is not None] == usable
     for n in usable:
         for m in usable:
-            between = sorted(t for u, t in visits if u == visits[n][0] and t is not None)  # type: ignore[type-var]
-            low, high = sorted([visits[n][1], visits[m][1]])  # type: ignore[type-var]
-            stretch = [t for t in between if low <= t <= high]  # type: ignore[operator]
+            between = sorted(t for u, t in visits if u == visits[n][0] and t is not None)  # type: ignore[type-var] # None is left out
+            low, high = sorted([visits[n][1], visits[m][1]])  # type: ignore[type-var] # None is left out
+            stretch = [t for t in between if low <= t <= high]  # type: ignore[operator] # None is left out
             gaps = np.diff(stretch)
             together = visits[n][0] == visits[m][0] and bool(np.all(gaps <= 10))
             assert (found[n] == found[m]) == together
@@ -267,7 +267,7 @@ def test_sessions_end_with_a_pause(visits: list[tuple[str | None, int | None]]) 
 
 def test_sessions_from_users_in_a_file(tmp_path: Path) -> None:
     file = write(tmp_path / "log.csv", "who,item_id,timestamp\nu,x,0\nv,x,5\nu,y,1800\nu,z,3601\n")
-    settings = ReadSettings(user_column="who", session_gap="30m")  # type: ignore[arg-type]
+    settings = ReadSettings(user_column="who", session_gap="30m")  # type: ignore[arg-type] # values of many types
     assert settings.session_gap == 1800
     sessions = [session for session, _, _ in clicks(read_clicks(file, settings))]
     assert sessions == [0, 1, 0, 2]

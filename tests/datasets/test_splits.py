@@ -46,11 +46,11 @@ def parts(data: PreparedData) -> tuple[int, ...]:
     ],
 )
 def test_splits(clicks: Path, settings: dict[str, object], expected: tuple[int, ...]) -> None:
-    data = prepare(clicks, PrepareSettings(min_item_clicks=1, **settings))  # type: ignore[arg-type]
+    data = prepare(clicks, PrepareSettings(min_item_clicks=1, **settings))  # type: ignore[arg-type] # values of many types
     assert parts(data) == expected
     assert data.description.settings == PrepareSettings(
         min_item_clicks=1,
-        **settings,  # type: ignore[arg-type]
+        **settings,  # type: ignore[arg-type] # values of many types
     ).model_dump(mode="json", exclude_defaults=True)
 
 
@@ -67,7 +67,7 @@ def test_splits(clicks: Path, settings: dict[str, object], expected: tuple[int, 
 )
 def test_impossible_splits(clicks: Path, settings: dict[str, object], reason: str) -> None:
     with pytest.raises(BadInputError, match=reason):
-        prepare(clicks, PrepareSettings(min_item_clicks=1, **settings))  # type: ignore[arg-type]
+        prepare(clicks, PrepareSettings(min_item_clicks=1, **settings))  # type: ignore[arg-type] # values of many types
 
 
 def test_only_one_test_part() -> None:
@@ -85,7 +85,7 @@ def test_period_files_split_by_files_and_are_not_cleaned(tmp_path: Path) -> None
     assert not data.description.clock
     for split in ({"test_days": 7}, {"test_from": "2016-05-25"}):
         with pytest.raises(BadInputError, match="no timestamps"):
-            prepare(tmp_path, PrepareSettings(**split))  # type: ignore[arg-type]
+            prepare(tmp_path, PrepareSettings(**split))  # type: ignore[arg-type] # values of many types
     with pytest.raises(BadInputError, match="hold no other; leave out --session-order file"):
         prepare(tmp_path, PrepareSettings(session_order="file"))
     with pytest.raises(BadInputError, match="3 files, and there are 3"):

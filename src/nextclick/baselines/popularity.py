@@ -40,7 +40,7 @@ class Popularity(Recommender):
     parts = frozenset({"memory"})
     label = "Popularity"
 
-    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002
+    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002 - the contract's
         self._counts = PopularItems(self.settings.half_life)
         self._counts.resize(self.n_items)
         self._counts.add(log.items)
@@ -50,7 +50,7 @@ class Popularity(Recommender):
         shape = (len(contexts), 1)
         return Ranked(np.tile(items, shape), np.tile(scores, shape))
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002
+    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002 - the contract's
         self._counts.resize(self.n_items)
         self._counts.add(transitions.items)
 

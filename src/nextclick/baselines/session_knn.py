@@ -80,7 +80,7 @@ class SessionKNN(Recommender):
         """What tables call this method."""
         return str(self.settings.kind.upper())
 
-    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002
+    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002 - the contract's
         self._take_up(np.zeros(0, np.int64), GrowingLists(np.int32), GrowingLists(), clock=0)
         self._enter(log.transitions())
 
@@ -93,7 +93,7 @@ class SessionKNN(Recommender):
         )
         return Explanation(neural=np.zeros(items.shape), memory=scores, sessions=counts)
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002
+    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002 - the contract's
         self._enter(transitions)
 
     def _state(self) -> State:

@@ -288,9 +288,9 @@ class _Frames:
     def __call__(
         self,
         with_columns: list[str] | None,  # noqa: ARG002 - what polars hands over; all are wanted
-        predicate: pl.Expr | None,  # noqa: ARG002
-        n_rows: int | None,  # noqa: ARG002
-        batch_size: int | None,  # noqa: ARG002
+        predicate: pl.Expr | None,  # noqa: ARG002 - the same
+        n_rows: int | None,  # noqa: ARG002 - the same
+        batch_size: int | None,  # noqa: ARG002 - the same
     ) -> Iterator[pl.DataFrame]:
         items = pl.DataFrame(
             self._shop.items(self._runtime.generator("titles")),

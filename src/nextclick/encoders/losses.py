@@ -53,7 +53,7 @@ def cross_entropy(
     >>> round(float(loss), 4)
     0.3133
     """
-    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
+    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call] # torch has no types here
         queries, vectors, targets, bound, half
     )
     return loss

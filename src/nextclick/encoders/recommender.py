@@ -176,7 +176,7 @@ class NeuralRecommender(Recommender):
         items, scores = zip(*chunks, strict=True)
         return Ranked(np.concatenate(items), np.concatenate(scores))
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002
+    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002 - the contract's
         contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
         usable = contexts.lengths > 0
         if usable.any():
@@ -198,7 +198,7 @@ class NeuralRecommender(Recommender):
             half=half_precision(self.settings.training.precision, self._device),
         )
         self._encoder.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call] # torch has no types here
         self._optimizer.step()
         rate = self.settings.online.item_learning_rate
         if rate is not None and self._encoder.items.grad is not None:

@@ -194,7 +194,7 @@ class Course:
         try:
             with safe_open(path, framework="pt") as file:
                 facts = json.loads(file.metadata()["course"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
         except (SafetensorError, OSError, TypeError, ValueError, KeyError):
             raise BadInputError(
                 f"{path}: not a checkpoint, or a damaged one; train without resuming"
@@ -274,7 +274,7 @@ def _train_epoch(
         clicked = torch.from_numpy(targets[transitions]).to(device)
         loss: Tensor = loss_of_batch(encoder, queries, clicked)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call] # torch has no types here
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), settings.clip)
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * one_cycle(

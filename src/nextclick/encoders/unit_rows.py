@@ -18,7 +18,7 @@ def unit_rows(rows: Tensor) -> Tensor:
     >>> unit_rows(torch.tensor([[3.0, 4.0]])).tolist()
     [[0.6000000238418579, 0.800000011920929]]
     """
-    unit: Tensor = _UnitRows.apply(rows)  # type: ignore[no-untyped-call]
+    unit: Tensor = _UnitRows.apply(rows)  # type: ignore[no-untyped-call] # torch has no types here
     return unit
 
 

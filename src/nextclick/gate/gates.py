@@ -1,27 +1,22 @@
-"""The gate: how much of a prediction is the neural part's, and the mixture that follows from it.
-
-It sees plain arrays, and knows neither the encoder nor the memory that they come from.
-"""
+"""The gates: a small network, and a fixed weight."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nextclick.clicks import Floats, Ints, Mask
+from nextclick.clicks import Floats
+from nextclick.gate.evidence import FEATURES, Array, Evidence, Lessons
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
-
-Array = NDArray[Any]
 
 
 class GateSettings(Settings):
@@ -71,75 +66,6 @@ class GateSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """What the two parts say about some contexts; a row for each.
-
-    Parameters
-    ----------
-    contexts
-        The representations.
-    features
-        Facts about the two predictions: see `evidence_features`.
-    distances
-        The neighbours' squared distances, nearest first; infinity where there is none.
-    ages
-        How many entries were written after each neighbour; -1 where there is none.
-    own
-        Which neighbours are of the session that asks.
-    """
-
-    contexts: NDArray[np.float32]
-    features: NDArray[np.float32]
-    distances: NDArray[np.float32]
-    ages: Ints
-    own: Mask
-
-
-@dataclass(frozen=True, eq=False)
-class Lessons:
-    """What a gate learns from: evidence, and how each part did on the item that was clicked.
-
-    Parameters
-    ----------
-    evidence
-        What the parts said.
-    neural
-        The probability that the neural part gave to the item clicked.
-    memory
-        The probability that the memory gave to it, by the paper's kernel.
-    matches
-        Which of the neighbours name it.
-    """
-
-    evidence: Evidence
-    neural: Floats
-    memory: Floats
-    matches: Mask
-
-    def __len__(self) -> int:
-        return len(self.neural)
-
-    def __getitem__(self, rows: Array | slice) -> Lessons:
-        """Return some of the lessons."""
-        evidence = Evidence(*(getattr(self.evidence, f.name)[rows] for f in fields(Evidence)))
-        return Lessons(evidence, self.neural[rows], self.memory[rows], self.matches[rows])
-
-    @classmethod
-    def together(cls, parts: list[Lessons]) -> Lessons:
-        """Return the lessons of all parts in one."""
-        columns = [
-            np.concatenate([getattr(part.evidence, f.name) for part in parts])
-            for f in fields(Evidence)
-        ]
-        return cls(
-            Evidence(*columns),
-            np.concatenate([part.neural for part in parts]),
-            np.concatenate([part.memory for part in parts]),
-            np.concatenate([part.matches for part in parts]),
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Kernel:
     """The learned kernel `(1 + age)^-δ exp(γ own - β d²)`: β, δ and γ for each context."""
 
@@ -162,66 +88,6 @@ class Opening:
 
     weights: Floats
     kernel: Kernel | None
-
-
-FEATURES = 7
-
-
-def evidence_features(
-    distances: NDArray[np.float32],
-    named: Ints,
-    top_probabilities: Floats,
-    memory_size: int,
-) -> NDArray[np.float32]:
-    """Return the facts that a gate with evidence sees, a row for each context.
-
-    The distances of the 1st, 10th and 50th neighbour, how many different items the ten nearest
-    name, the largest probability of the neural part and the entropy of its best ones, and the size
-    of the memory.
-
-    Parameters
-    ----------
-    distances, named
-        The neighbours' squared distances and items.
-    top_probabilities
-        The neural part's largest probabilities, falling.
-    memory_size
-        How many entries the memory has.
-    """
-    features = np.empty((len(distances), FEATURES), dtype=np.float32)
-    _features(distances, named, top_probabilities, memory_size, features)
-    return features
-
-
-@numba.njit(cache=True)
-def _features(
-    distances: NDArray[np.float32],
-    named: Ints,
-    top_probabilities: Floats,
-    memory_size: int,
-    features: NDArray[np.float32],
-) -> None:
-    k = distances.shape[1]
-    for row in range(len(distances)):
-        for column, place in enumerate((1, 10, 50)):
-            squared = distances[row, min(place, k) - 1]
-            features[row, column] = math.sqrt(4.0 if np.isinf(squared) else squared)
-        different = 0
-        for place in range(min(10, k)):
-            item = named[row, place]
-            seen = item < 0
-            for earlier in range(place):
-                seen = seen or named[row, earlier] == item
-            different += not seen
-        features[row, 3] = different
-        features[row, 4] = math.log(max(top_probabilities[row, 0], 1e-12))
-        rest, entropy = 1.0, 0.0
-        for likely in top_probabilities[row]:
-            rest -= likely
-            entropy -= max(likely, 1e-12) * math.log(max(likely, 1e-12))
-        rest = max(rest, 1e-12)
-        features[row, 5] = entropy - rest * math.log(rest)
-        features[row, 6] = math.log1p(memory_size)
 
 
 class Gate(ABC):
@@ -396,7 +262,7 @@ class LearnedGate(Gate):
     def _step(self, lessons: Lessons) -> None:
         loss = self._loss(lessons)
         self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call] # torch has no types here
         self._optimizer.step()
 
     def _loss(self, lessons: Lessons) -> Tensor:
@@ -443,82 +309,3 @@ def _memory_probability(lessons: Lessons, bandwidth: float) -> Floats:
     total = np.maximum(shares.sum(1), 1e-300)
     probability: Floats = (shares * lessons.matches).sum(1) / total
     return probability
-
-
-def mix(
-    weights: Floats,
-    top: tuple[Ints, Floats],
-    voted: tuple[Ints, Floats, Floats],
-) -> tuple[Ints, Floats]:
-    """Return the best items of P = w P_N + (1 - w) P_M, as many as the neural part's best.
-
-    No other item can be among them: what memory does not name is ranked by P_N alone, and there the
-    neural part's best come first.
-
-    Parameters
-    ----------
-    weights
-        w for each context.
-    top
-        The neural part's best items, falling, and their probabilities: (contexts, k) each.
-    voted
-        The different items that memory names, -1 behind them; P_N and P_M of each: (contexts, m).
-
-    Examples
-    --------
-    >>> items, scores = mix(
-    ...     np.array([0.5]),
-    ...     (np.array([[3, 4]]), np.array([[0.5, 0.3]])),
-    ...     (np.array([[7, 4]]), np.array([[0.0, 0.3]]), np.array([[0.4, 0.6]])),
-    ... )
-    >>> items.tolist(), scores.round(2).tolist()
-    ([[4, 3]], [[0.45, 0.25]])
-    """
-    items, scores = np.empty_like(top[0]), np.empty_like(top[1])
-    _mix(weights, top[0], top[1], voted[0], voted[1], voted[2], items, scores)
-    return items, scores
-
-
-@numba.njit(cache=True)
-def _mix(
-    weights: Floats,
-    top_items: Ints,
-    top_neural: Floats,
-    voted_items: Ints,
-    voted_neural: Floats,
-    voted_memory: Floats,
-    items: Ints,
-    scores: Floats,
-) -> None:
-    k, m = top_items.shape[1], voted_items.shape[1]
-    candidates = np.empty(k + m, dtype=np.int64)
-    mixed = np.empty(k + m)
-    for row in range(len(top_items)):
-        w = weights[row]
-        n = 0
-        while n < m and voted_items[row, n] >= 0:
-            candidates[n] = voted_items[row, n]
-            mixed[n] = w * voted_neural[row, n] + (1 - w) * voted_memory[row, n]
-            n += 1
-        named = n
-        for place in range(k):
-            item = top_items[row, place]
-            seen = 0
-            while seen < named and candidates[seen] != item:
-                seen += 1
-            if seen == named:
-                candidates[n] = item
-                mixed[n] = w * top_neural[row, place]
-                n += 1
-        for place in range(k):  # by falling score, then by number
-            best = place
-            for other in range(place + 1, n):
-                better = mixed[other] > mixed[best] or (
-                    mixed[other] == mixed[best] and candidates[other] < candidates[best]
-                )
-                if better:
-                    best = other
-            candidates[place], candidates[best] = candidates[best], candidates[place]
-            mixed[place], mixed[best] = mixed[best], mixed[place]
-            items[row, place] = candidates[place]
-            scores[row, place] = mixed[place]

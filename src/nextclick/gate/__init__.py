@@ -1,0 +1,31 @@
+"""The gate: how much of a prediction is the neural part's, and the mixture that follows from it.
+
+It sees plain arrays, and knows neither the encoder nor the memory that they come from.
+"""
+
+from nextclick.gate.evidence import FEATURES, Evidence, Lessons, evidence_features
+from nextclick.gate.gates import (
+    FixedGate,
+    Gate,
+    GateSettings,
+    Kernel,
+    LearnedGate,
+    Opening,
+    make_gate,
+)
+from nextclick.gate.mixing import mix
+
+__all__ = [
+    "FEATURES",
+    "Evidence",
+    "FixedGate",
+    "Gate",
+    "GateSettings",
+    "Kernel",
+    "LearnedGate",
+    "Lessons",
+    "Opening",
+    "evidence_features",
+    "make_gate",
+    "mix",
+]

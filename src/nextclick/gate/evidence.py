@@ -1,0 +1,144 @@
+"""What a gate sees of its two parts, and what it learns from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from nextclick.clicks import Floats, Ints, Mask
+
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the two parts say about some contexts; a row for each.
+
+    Parameters
+    ----------
+    contexts
+        The representations.
+    features
+        Facts about the two predictions: see `evidence_features`.
+    distances
+        The neighbours' squared distances, nearest first; infinity where there is none.
+    ages
+        How many entries were written after each neighbour; -1 where there is none.
+    own
+        Which neighbours are of the session that asks.
+    """
+
+    contexts: NDArray[np.float32]
+    features: NDArray[np.float32]
+    distances: NDArray[np.float32]
+    ages: Ints
+    own: Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Lessons:
+    """What a gate learns from: evidence, and how each part did on the item that was clicked.
+
+    Parameters
+    ----------
+    evidence
+        What the parts said.
+    neural
+        The probability that the neural part gave to the item clicked.
+    memory
+        The probability that the memory gave to it, by the paper's kernel.
+    matches
+        Which of the neighbours name it.
+    """
+
+    evidence: Evidence
+    neural: Floats
+    memory: Floats
+    matches: Mask
+
+    def __len__(self) -> int:
+        return len(self.neural)
+
+    def __getitem__(self, rows: Array | slice) -> Lessons:
+        """Return some of the lessons."""
+        evidence = Evidence(*(getattr(self.evidence, f.name)[rows] for f in fields(Evidence)))
+        return Lessons(evidence, self.neural[rows], self.memory[rows], self.matches[rows])
+
+    @classmethod
+    def together(cls, parts: list[Lessons]) -> Lessons:
+        """Return the lessons of all parts in one."""
+        columns = [
+            np.concatenate([getattr(part.evidence, f.name) for part in parts])
+            for f in fields(Evidence)
+        ]
+        return cls(
+            Evidence(*columns),
+            np.concatenate([part.neural for part in parts]),
+            np.concatenate([part.memory for part in parts]),
+            np.concatenate([part.matches for part in parts]),
+        )
+
+
+FEATURES = 7
+
+
+def evidence_features(
+    distances: NDArray[np.float32],
+    named: Ints,
+    top_probabilities: Floats,
+    memory_size: int,
+) -> NDArray[np.float32]:
+    """Return the facts that a gate with evidence sees, a row for each context.
+
+    The distances of the 1st, 10th and 50th neighbour, how many different items the ten nearest
+    name, the largest probability of the neural part and the entropy of its best ones, and the size
+    of the memory.
+
+    Parameters
+    ----------
+    distances, named
+        The neighbours' squared distances and items.
+    top_probabilities
+        The neural part's largest probabilities, falling.
+    memory_size
+        How many entries the memory has.
+    """
+    features = np.empty((len(distances), FEATURES), dtype=np.float32)
+    _features(distances, named, top_probabilities, memory_size, features)
+    return features
+
+
+@numba.njit(cache=True)
+def _features(
+    distances: NDArray[np.float32],
+    named: Ints,
+    top_probabilities: Floats,
+    memory_size: int,
+    features: NDArray[np.float32],
+) -> None:
+    k = distances.shape[1]
+    for row in range(len(distances)):
+        for column, place in enumerate((1, 10, 50)):
+            squared = distances[row, min(place, k) - 1]
+            features[row, column] = math.sqrt(4.0 if np.isinf(squared) else squared)
+        different = 0
+        for place in range(min(10, k)):
+            item = named[row, place]
+            seen = item < 0
+            for earlier in range(place):
+                seen = seen or named[row, earlier] == item
+            different += not seen
+        features[row, 3] = different
+        features[row, 4] = math.log(max(top_probabilities[row, 0], 1e-12))
+        rest, entropy = 1.0, 0.0
+        for likely in top_probabilities[row]:
+            rest -= likely
+            entropy -= max(likely, 1e-12) * math.log(max(likely, 1e-12))
+        rest = max(rest, 1e-12)
+        features[row, 5] = entropy - rest * math.log(rest)
+        features[row, 6] = math.log1p(memory_size)
