@@ -22,7 +22,7 @@ from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
 
 ADAM = OnlineSettings(learning_rate=5e-4, item_learning_rate=None)
-"""The paper's online step: Adam for everything."""
+"""Adam for everything, as in the paper, whose rate on DIGINETICA is 1e-4."""
 
 NARM_ALONE = OnlineSettings(item_learning_rate=2.5)
 """The rate that the validation part prefers for NARM without a memory."""
