@@ -102,6 +102,32 @@ def test_a_new_item_is_recommended_after_one_click():
     assert why.sessions[0, place] == 1
 
 
+def test_what_is_remembered_is_found_by_the_next_piece_of_the_batch():
+    model = man(remember="fresh").fit(log(), validation=log(30, start=150), absorb=False)
+    pieces = [batch([([4, 5], 30)]), batch([([4, 5], 31)])]
+    first = model.test(pieces[0], 5, by_part=True)
+    assert 30 not in first.by_part["memory"]
+    model.remember(pieces[0], first)
+    second = model.test(pieces[1], 5, by_part=True)
+    assert second.by_part["memory"][0, 0] == 30
+    np.testing.assert_array_equal(
+        second.by_part["neural"], model._neural.recommend(pieces[1].contexts, 5).items
+    )
+
+
+def test_a_context_of_items_unknown_when_tested_is_remembered_whole():
+    model = fitted()
+    entries = model.memory_entries
+    unknown = batch([([40], 41), ([1, 2], 3), ([1, 40], 41)])
+    tested = model.test(unknown)
+    model.remember(unknown, tested, parts={"memory"})
+    assert model.memory_entries == entries + 3
+    keys = model._neural.encode(unknown.contexts)
+    found = model._memory.search(keys, 1)
+    np.testing.assert_allclose(found.distances, 0, atol=1e-5)
+    assert found.items[:, 0].tolist() == [41, 3, 41]
+
+
 def test_explanations_count_sessions_not_clicks():
     model = fitted(remember="fresh")
     twice = batch([([4, 5], 30), ([4, 5], 30), ([4, 5], 30)])

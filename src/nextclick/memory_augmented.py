@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,12 +111,22 @@ class Consultation:
         return votes(self.neighbours, shares)
 
 
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What learning some transitions needs of the moment before: keys for memory, and lessons."""
+
+    n_items: int
+    keys: NDArray[np.float32]
+    lessons: Lessons
+
+
 class MemoryAugmented(Recommender):
     """MAN over any encoder: P = w P_N + (1 - w) P_M.
 
-    `learn` takes a batch as the paper does: it writes the transitions to the memory, takes one
-    gradient step of the neural part, and one of the gate. What is written, and what the gate learns
-    from, is how things stood when the batch was asked for: a transition is never found by itself.
+    `learn` takes a batch as the paper does: it writes the transitions to the memory (`remember`),
+    takes one gradient step of the neural part, and one of the gate (`step`). What is written, and
+    what the gate learns from, is how things stood when the batch was asked for: a transition is
+    never found by itself.
 
     Examples
     --------
@@ -188,7 +199,8 @@ class MemoryAugmented(Recommender):
         if validation is None:
             return
         if self.settings.gate.lessons == "static":
-            self._fit_gate(self._lessons(validation.transitions()))
+            tested = self._moment(validation.transitions())
+            self._fit_gate([] if tested.lessons is None else [tested.lessons.lessons])
             if absorb:
                 self.absorb(validation)
         else:
@@ -211,36 +223,46 @@ class MemoryAugmented(Recommender):
             self._memory.add(keys, transitions.items, transitions.contexts.sessions)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
-        answers = [
-            self._recommend_some(contexts[start : start + AT_ONCE], k)
-            for start in range(0, len(contexts), AT_ONCE)
-        ]
-        items, scores, weights = zip(*answers, strict=True)
-        return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
+        pieces = (contexts[some] for some in _pieces(len(contexts)))
+        return _together([self._ranked(self._consult(piece, k), k) for piece in pieces])
 
-    def _recommend_some(self, contexts: Contexts, k: int) -> tuple[Ints, Floats, Floats]:
-        said = self._consult(contexts, k)
-        voted = said.votes
-        items, scores = mix(
-            said.opening.weights,
-            (said.top[0][:, :k], said.top[1][:, :k]),
-            (voted.items, said.neural.at(voted.items), voted.probabilities),
+    def _test(
+        self, transitions: Transitions, k: int, *, by_part: bool
+    ) -> tuple[Ranked, dict[str, Ints], Moment]:
+        ranked, moments, neural, memory = [], [], [], []
+        for some in _pieces(len(transitions)):
+            said = self._consult(transitions.contexts[some], k)
+            ranked.append(self._ranked(said, k))
+            moments.append(self._moment_of(said, transitions.items[some]))
+            if by_part:
+                neural.append(said.top[0][:, :k])
+                memory.append(said.votes.top(k))
+        parts = {}
+        if by_part:
+            parts = {"neural": np.concatenate(neural), "memory": np.concatenate(memory)}
+        return _together(ranked), parts, _one_moment(moments)
+
+    def _lessons(self, transitions: Transitions) -> Moment:
+        return _one_moment(
+            [
+                self._moment_of(self._consult(transitions.contexts[some]), transitions.items[some])
+                for some in _pieces(len(transitions))
+            ]
         )
-        return items, scores, said.opening.weights
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:
-        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
-        usable = contexts.lengths > 0
-        if usable.any():
-            said = self._consult(contexts[usable])
-            lessons = _lessons(said, transitions.items[usable])
-            if "memory" in parts:
-                sessions = transitions.contexts.sessions[usable]
-                self._memory.add(said.neural.representations, transitions.items[usable], sessions)
-            if "gate" in parts:
-                self._gate.learn(lessons)
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:
+        if "memory" not in parts:
+            return
+        contexts = self._usable(transitions.contexts)
+        usable = np.flatnonzero(contexts.lengths > 0)
+        keys = self._keys(transitions.contexts[usable], contexts[usable], lessons)
+        self._memory.add(keys, transitions.items[usable], contexts.sessions[usable])
+
+    def _step(self, transitions: Transitions, parts: frozenset[str], lessons: list[Any]) -> None:
         if "neural" in parts:
             self._neural.learn(transitions)
+        if "gate" in parts and lessons:
+            self._gate.learn(Lessons.together([moment.lessons for moment in lessons]))
 
     def _explain(self, contexts: Contexts, items: Ints) -> Explanation:
         neural, memory = np.zeros(items.shape), np.zeros(items.shape)
@@ -299,30 +321,73 @@ class MemoryAugmented(Recommender):
         opening = self._gate.open(evidence)
         return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
 
-    def _fit_gate(self, lessons: list[Lessons]) -> None:
+    def _ranked(self, said: Consultation, k: int) -> Ranked:
+        voted = said.votes
+        items, scores = mix(
+            said.opening.weights,
+            (said.top[0][:, :k], said.top[1][:, :k]),
+            (voted.items, said.neural.at(voted.items), voted.probabilities),
+        )
+        return Ranked(items, scores, said.opening.weights)
+
+    def _moment_of(self, said: Consultation, clicked: Ints) -> Moment:
+        return Moment(self.n_items, said.neural.representations, _gate_lessons(said, clicked))
+
+    def _keys(
+        self, contexts: Contexts, known: Contexts, moment: Moment | None
+    ) -> NDArray[np.float32]:
+        """Return the keys of contexts as they were at that moment.
+
+        A context that held items unknown then is encoded now, with all of them.
+        """
+        then = contexts.last(CONTEXT_LENGTH).known(0 if moment is None else moment.n_items).lengths
+        keys = np.empty((len(contexts), self._neural.dimension), dtype=np.float32)
+        same = then == known.lengths
+        if moment is not None:
+            keys[same] = moment.keys[same[then > 0]]
+        if not same.all():
+            keys[~same] = self._neural.encode(known[~same])
+        return keys
+
+    def _fit_gate(self, lessons: Sequence[Lessons]) -> None:
         if lessons:
             self._gate.fit(Lessons.together(lessons))
-
-    def _lessons(self, transitions: Transitions) -> list[Lessons]:
-        """Return what the gate can learn from these transitions as things stand, in pieces."""
-        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
-        usable = np.flatnonzero(contexts.lengths > 0)
-        pieces = (usable[start : start + AT_ONCE] for start in range(0, len(usable), AT_ONCE))
-        return [_lessons(self._consult(contexts[some]), transitions.items[some]) for some in pieces]
 
     def _absorb_for_lessons(self, validation: ClickLog) -> list[Lessons]:
         """Absorb the validation part, and return what the gate saw before each batch."""
         transitions = validation.transitions()
         seen = []
+        without_gate = self.parts - {"gate"}
         with self.runtime.progress("Absorbing the validation part", len(transitions)) as advance:
             for batch in transitions.batches(LEARNING_BATCH):
-                seen += self._lessons(batch)
-                self.learn(batch, parts={"neural", "memory"})
+                tested = self._moment(batch)
+                if tested.lessons is not None:
+                    seen.append(tested.lessons.lessons)
+                self.remember(batch, tested, parts=without_gate)
+                self.step(batch, [tested], parts=without_gate)
                 advance(len(batch))
         return seen
 
 
-def _lessons(said: Consultation, clicked: Ints) -> Lessons:
+def _pieces(n: int) -> Iterator[slice]:
+    """Cut rows into pieces of which the scores of all items fit in memory."""
+    return (slice(start, start + AT_ONCE) for start in range(0, n, AT_ONCE))
+
+
+def _together(pieces: Sequence[Ranked]) -> Ranked:
+    items, scores, weights = zip(*pieces, strict=True)
+    return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
+
+
+def _one_moment(pieces: Sequence[Moment]) -> Moment:
+    return Moment(
+        pieces[0].n_items,
+        np.concatenate([piece.keys for piece in pieces]),
+        Lessons.together([piece.lessons for piece in pieces]),
+    )
+
+
+def _gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
     matches = said.neighbours.items == clicked[:, None]
     by_nearest = nearest_weights(said.neighbours)
     return Lessons(

@@ -1,13 +1,14 @@
 """The contract of everything that recommends.
 
-A method is a subclass with a few small hooks: `_fit`, `_recommend`, `_learn`, and its state. What
-is the same for all (checks, cold contexts, growth, absorbing the validation part) is here.
+A method is a subclass with a few small hooks: `_fit`, `_recommend`, `_remember`, `_step`, and its
+state. What is the same for all (checks, cold contexts, growth, absorbing the validation part) is
+here.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -81,6 +82,26 @@ class Recommended:
     neural: float | None = None
     memory: float | None = None
     sessions: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """What was recommended just before some clicks, and what learning them needs of that moment.
+
+    Parameters
+    ----------
+    recommendations
+        The model's, for each context.
+    by_part
+        What each of the method's parts would have recommended alone, (contexts, k), if it was
+        asked for and the method has parts.
+    lessons
+        The method's own: to be handed back to `remember` and `step`.
+    """
+
+    recommendations: Recommendations
+    by_part: Mapping[str, Ints]
+    lessons: Any
 
 
 class Ranked(NamedTuple):
@@ -166,34 +187,47 @@ class Recommender(ABC):
         A context's clicks on items that the recommender does not know are passed over. A context in
         which nothing is left gets the most popular items.
         """
-        if k < 1:
-            raise BadInputError(f"k is {k}; ask for at least one recommendation")
-        usable = contexts.last(CONTEXT_LENGTH).known(self.n_items)
-        cold = usable.lengths == 0
-        width = min(k, self.n_items)
-        items = np.full((len(contexts), k), -1, dtype=np.int64)
-        scores = np.zeros((len(contexts), k))
-        weights = np.full(len(contexts), np.nan)
-        if cold.any():
-            items[cold, :width], scores[cold, :width] = self._popular.top(width)
-        warm = ~cold
-        if warm.any():
-            asked = usable if warm.all() else usable[warm]
-            ranked = self._recommend(asked, width)
-            items[warm, :width], scores[warm, :width] = ranked.items, ranked.scores
-            if ranked.weights is not None:
-                weights[warm] = ranked.weights
-        return Recommendations(items, scores, cold, weights)
+        usable = self._usable(contexts)
+        return self._answer(usable, k, lambda warm, width: self._recommend(usable[warm], width))
 
     def explain(self, contexts: Contexts, recommended: Recommendations) -> Explanation | None:
         """Say where the scores of these recommendations came from, if the method has parts."""
-        return self._explain(contexts.last(CONTEXT_LENGTH).known(self.n_items), recommended.items)
+        return self._explain(self._usable(contexts), recommended.items)
+
+    def test(self, transitions: Transitions, k: int = 20, *, by_part: bool = False) -> Tested:
+        """Return what is recommended just before these clicks; changes nothing.
+
+        The same recommendations as `recommend` gives, with what `remember` and `step` need to know
+        of this moment, so that nothing is computed twice.
+
+        Parameters
+        ----------
+        transitions
+            What is about to be learned; the next items are not looked at to recommend.
+        k
+            How many recommendations to give.
+        by_part
+            Whether to say what each part of the method would have recommended alone.
+        """
+        usable = self._usable(transitions.contexts)
+        parts: dict[str, Ints] = {}
+        lessons: list[Any] = [None]
+
+        def tested(warm: Mask, width: int) -> Ranked:
+            asked = Transitions(usable, transitions.items, transitions.times)[warm]
+            ranked, alone, lessons[0] = self._test(asked, width, by_part=by_part)
+            for part, items in alone.items():
+                parts[part] = np.full((len(warm), k), -1, dtype=np.int64)
+                parts[part][warm, : items.shape[1]] = items
+            return ranked
+
+        return Tested(self._answer(usable, k, tested), parts, lessons[0])
 
     def learn(self, transitions: Transitions, *, parts: Collection[str] | None = None) -> None:
         """Learn a batch of transitions, online.
 
         Items seen for the first time are known afterwards. What "a batch" means (one gradient step,
-        say) each method's documentation says.
+        say) each method's documentation says. It is `remember` and then `step`.
 
         Parameters
         ----------
@@ -202,12 +236,56 @@ class Recommender(ABC):
         parts
             Which of the method's `parts` learn; all of them by default.
         """
-        learning = self.parts if parts is None else self.parts.intersection(parts)
-        if not len(transitions) or not learning:
+        learning = self._learning(transitions, parts)
+        if not learning:
+            return
+        tested = self._moment(transitions)
+        self.remember(transitions, tested, parts=learning)
+        self.step(transitions, [tested], parts=learning)
+
+    def remember(
+        self, transitions: Transitions, tested: Tested, *, parts: Collection[str] | None = None
+    ) -> None:
+        """Learn what needs no gradient, at once: the catalog grows, the memory is written.
+
+        Parameters
+        ----------
+        transitions
+            What happened, in time order.
+        tested
+            What `test` returned for them just before.
+        parts
+            Which of the method's `parts` learn; all of them by default.
+        """
+        learning = self._learning(transitions, parts)
+        if not learning:
             return
         self.know(transitions.n_items)
         self._popular.add(transitions.items)
-        self._learn(transitions, learning)
+        self._remember(transitions, learning, tested.lessons)
+
+    def step(
+        self,
+        transitions: Transitions,
+        tested: Sequence[Tested],
+        *,
+        parts: Collection[str] | None = None,
+    ) -> None:
+        """Take a gradient step on transitions that were remembered since the last one.
+
+        Parameters
+        ----------
+        transitions
+            The batch: all that were remembered, in order.
+        tested
+            What `test` returned for them, piece by piece.
+        parts
+            Which of the method's `parts` learn; all of them by default.
+        """
+        learning = self._learning(transitions, parts)
+        if learning:
+            lessons = [one.lessons for one in tested if one.lessons is not None]
+            self._step(transitions, learning, lessons)
 
     def recommend_one(self, clicked: Iterable[str | int], k: int = 20) -> list[Recommended]:
         """Return recommendations for one session, given and answered by external ids.
@@ -276,8 +354,30 @@ class Recommender(ABC):
         """Return the `k` best items for contexts of known items, none of them empty."""
 
     @abstractmethod
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:
-        """Learn a batch; `n_items` covers its items already."""
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:
+        """Learn what needs no gradient; `n_items` covers the items already.
+
+        The lessons are what `_lessons` returned before; `None` if no context was known then.
+        """
+
+    def _step(  # noqa: B027 - most methods take none
+        self, transitions: Transitions, parts: frozenset[str], lessons: list[Any]
+    ) -> None:
+        """Take a gradient step on a batch that was remembered in one or more pieces."""
+
+    def _lessons(self, transitions: Transitions) -> Any:  # noqa: ARG002 - the contract's
+        """Return what learning needs of how things stand; contexts known, none of them empty."""
+        return None
+
+    def _test(
+        self,
+        transitions: Transitions,
+        k: int,
+        *,
+        by_part: bool,  # noqa: ARG002 - the contract's
+    ) -> tuple[Ranked, dict[str, Ints], Any]:
+        """Return what `_recommend` and `_lessons` return, and what each part says alone."""
+        return self._recommend(transitions.contexts, k), {}, self._lessons(transitions)
 
     @abstractmethod
     def _state(self) -> State:
@@ -306,6 +406,47 @@ class Recommender(ABC):
             for batch in transitions.batches(LEARNING_BATCH):
                 self.learn(batch)
                 advance(len(batch))
+
+    def _usable(self, contexts: Contexts) -> Contexts:
+        """Return what a method sees of contexts: the last clicks on items that it knows."""
+        return contexts.last(CONTEXT_LENGTH).known(self.n_items)
+
+    def _learning(self, transitions: Transitions, parts: Collection[str] | None) -> frozenset[str]:
+        if not len(transitions):
+            return frozenset()
+        return self.parts if parts is None else self.parts.intersection(parts)
+
+    def _moment(self, transitions: Transitions) -> Tested:
+        """Return of `test` what learning needs, without recommending anything."""
+        usable = self._usable(transitions.contexts)
+        warm = usable.lengths > 0
+        lessons = None
+        if warm.any():
+            lessons = self._lessons(Transitions(usable, transitions.items, transitions.times)[warm])
+        nothing = np.empty((len(transitions), 0))
+        none = Recommendations(nothing.astype(np.int64), nothing, ~warm, nothing[:, :0])
+        return Tested(none, {}, lessons)
+
+    def _answer(
+        self, usable: Contexts, k: int, ranked: Callable[[Mask, int], Ranked]
+    ) -> Recommendations:
+        """Return what is popular for cold contexts, and what the method says for the others."""
+        if k < 1:
+            raise BadInputError(f"k is {k}; ask for at least one recommendation")
+        cold = usable.lengths == 0
+        width = min(k, self.n_items)
+        items = np.full((len(usable), k), -1, dtype=np.int64)
+        scores = np.zeros((len(usable), k))
+        weights = np.full(len(usable), np.nan)
+        if cold.any():
+            items[cold, :width], scores[cold, :width] = self._popular.top(width)
+        warm = ~cold
+        if warm.any():
+            answer = ranked(warm, width)
+            items[warm, :width], scores[warm, :width] = answer.items, answer.scores
+            if answer.weights is not None:
+                weights[warm] = answer.weights
+        return Recommendations(items, scores, cold, weights)
 
     def know(self, n_items: int) -> None:
         """Make room for items up to `n_items`; `learn` does so by itself."""

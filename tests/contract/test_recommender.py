@@ -83,6 +83,42 @@ def test_to_recommend_changes_nothing(model: Recommender, contexts: Contexts) ->
     assert_same_state(snapshot(model), before)
 
 
+def test_to_test_is_to_recommend_and_changes_nothing(
+    model: Recommender, stream: list[Transitions]
+) -> None:
+    before = snapshot(model)
+    tested = model.test(stream[0], 10, by_part=True)
+    assert_same_state(snapshot(model), before)
+    assert_same(tested.recommendations, model.recommend(stream[0].contexts, 10))
+    assert set(tested.by_part) <= model.parts
+    for items in tested.by_part.values():
+        assert items.shape == (len(stream[0]), 10)
+
+
+def test_to_learn_is_to_test_to_remember_and_to_step(
+    model: Recommender, stream: list[Transitions]
+) -> None:
+    apart = model.clone()
+    for batch in stream:
+        model.learn(batch)
+        tested = apart.test(batch)
+        apart.remember(batch, tested)
+        apart.step(batch, [tested])
+    assert_same_state(snapshot(apart), snapshot(model))
+
+
+def test_a_batch_is_remembered_in_pieces_and_stepped_once(
+    model: Recommender, stream: list[Transitions]
+) -> None:
+    n_items, tested = model.n_items, []
+    for piece in stream[0].batches(3):
+        tested.append(model.test(piece))
+        model.remember(piece, tested[-1])
+    model.step(stream[0], tested)
+    assert model.n_items == max(n_items, stream[0].n_items)
+    assert_sound(model.recommend(stream[1].contexts, 10), model.n_items, 10)
+
+
 def test_the_same_seed_and_stream_give_the_same(
     method: str, tiny: Make, make_tiny: Make, contexts: Contexts, stream: list[Transitions]
 ) -> None:

@@ -57,6 +57,20 @@ def test_every_transition_is_tested_before_it_is_learned(model, batch):
     assert result.seconds_per_learning_step > 0
 
 
+@pytest.mark.parametrize("write", [1, 10])
+def test_what_is_remembered_at_once_is_as_if_batches_were_as_small(write):
+    """Popularity takes no gradient step, so that nothing waits for the end of a batch."""
+    at_once = evaluate(Popularity().fit(TRAINING), TRANSITIONS, batch=100, write=write)
+    assert at_once.ranks.tolist() == slow_ranks(write)
+    assert len(at_once.recommend_seconds) == math.ceil(len(TRANSITIONS) / 100)
+
+
+@pytest.mark.parametrize("write", [0, 101])
+def test_no_more_than_a_batch_is_remembered_at_a_time(model, write):
+    with pytest.raises(BadInputError, match="write is"):
+        evaluate(model, TRANSITIONS, batch=100, write=write)
+
+
 @pytest.mark.parametrize("parts", [(), {"neural"}])
 def test_a_model_that_learns_nothing_stays_as_it_is(model, parts):
     before = {name: array.copy() for name, array in model.state().items()}

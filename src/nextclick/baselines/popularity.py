@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nextclick.clicks import ClickLog, Contexts, Transitions
@@ -50,7 +52,7 @@ class Popularity(Recommender):
         shape = (len(contexts), 1)
         return Ranked(np.tile(items, shape), np.tile(scores, shape))
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002 - the contract's
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:  # noqa: ARG002 - the contract's
         self._counts.resize(self.n_items)
         self._counts.add(transitions.items)
 

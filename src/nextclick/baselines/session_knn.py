@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -93,7 +93,7 @@ class SessionKNN(Recommender):
         )
         return Explanation(neural=np.zeros(items.shape), memory=scores, sessions=counts)
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002 - the contract's
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:  # noqa: ARG002 - the contract's
         self._enter(transitions)
 
     def _state(self) -> State:

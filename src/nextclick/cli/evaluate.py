@@ -39,6 +39,14 @@ def evaluate(
     batch: Annotated[
         int, typer.Option(min=1, help="How many clicks are tested before they are learned.")
     ] = 100,
+    write_every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Write to the memory after every N clicks; else a batch at once.",
+        ),
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Test on the first N clicks only.")
     ] = None,
@@ -64,8 +72,10 @@ def evaluate(
     model = persistence.load(model_path, runtime_of(threads=threads, device=device))
     parts = parts_named(update, model)
     prepared = PreparedData.load(data)
-    evaluation = evaluate_on(prepared, model, parts=parts, batch=batch, limit=limit)
-    result = record(evaluation, model, prepared, parts=parts, limit=limit)
+    evaluation = evaluate_on(
+        prepared, model, parts=parts, batch=batch, write=write_every, limit=limit
+    )
+    result = record(evaluation, model, prepared, parts=parts, write=write_every, limit=limit)
     if out is not None:
         _write(result, out)
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from torch import Tensor
 from torch.nn import functional
 
-from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.clicks import ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
 from nextclick.encoders.losses import SAFE_EXPONENT, cross_entropy
 from nextclick.encoders.narm import NarmSettings
@@ -139,9 +139,7 @@ class NeuralRecommender(Recommender):
     @torch.inference_mode()
     def predict(self, contexts: Contexts) -> Prediction:
         """Return P_N for contexts of known items, none of them empty."""
-        last = torch.from_numpy(contexts.lengths - 1).to(self._device)
-        items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
-        states = self._encoder(items)[torch.arange(len(last), device=self._device), last]
+        states = self._last_states(contexts)
         if self._vectors is None:
             # Laid out by dimension, one query's product reads them at twice the speed.
             self._vectors = self._encoder.vectors().T.contiguous()
@@ -152,6 +150,11 @@ class NeuralRecommender(Recommender):
         else:
             log_sum = scores.logsumexp(1, keepdim=True)
         return Prediction(states.cpu().numpy(), scores, log_sum)
+
+    @torch.inference_mode()
+    def encode(self, contexts: Contexts) -> NDArray[np.float32]:
+        """Return the representations of contexts of known items, none of them empty."""
+        return self._last_states(contexts).cpu().numpy()
 
     def represent(self, transitions: Transitions) -> NDArray[np.float32]:
         """Return the representations of all contexts, whole sessions encoded in one pass."""
@@ -176,17 +179,23 @@ class NeuralRecommender(Recommender):
         items, scores = zip(*chunks, strict=True)
         return Ranked(np.concatenate(items), np.concatenate(scores))
 
-    def _learn(self, transitions: Transitions, parts: frozenset[str]) -> None:  # noqa: ARG002 - the contract's
-        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:
+        """All that this method learns takes a gradient step."""
+
+    def _step(
+        self,
+        transitions: Transitions,
+        parts: frozenset[str],  # noqa: ARG002 - the contract's
+        lessons: list[Any],  # noqa: ARG002 - the contract's
+    ) -> None:
+        contexts = self._usable(transitions.contexts)
         usable = contexts.lengths > 0
         if usable.any():
-            self._step(contexts[usable], torch.from_numpy(transitions.items[usable]))
+            self._descend(contexts[usable], torch.from_numpy(transitions.items[usable]))
 
-    def _step(self, contexts: Contexts, clicked: Tensor) -> None:
+    def _descend(self, contexts: Contexts, clicked: Tensor) -> None:
         clicked = clicked.to(self._device)
-        last = torch.from_numpy(contexts.lengths - 1).to(self._device)
-        items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
-        states = self._encoder(items)[torch.arange(len(last), device=self._device), last]
+        states = self._last_states(contexts)
         queries = self._encoder.queries(states)
         if self.settings.online.new_item_pull:
             self._place_new_items(queries.detach(), clicked)
@@ -206,6 +215,12 @@ class NeuralRecommender(Recommender):
                 self._encoder.items.sub_(self._encoder.items.grad, alpha=rate)
         self._clicked.values[clicked.cpu().numpy()] = True
         self._vectors = None
+
+    def _last_states(self, contexts: Contexts) -> Tensor:
+        last = torch.from_numpy(contexts.lengths - 1).to(self._device)
+        items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
+        states: Tensor = self._encoder(items)[torch.arange(len(last), device=self._device), last]
+        return states
 
     @torch.no_grad()
     def _place_new_items(self, queries: Tensor, clicked: Tensor) -> None:

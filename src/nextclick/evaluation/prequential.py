@@ -16,7 +16,7 @@ from nextclick.errors import BadInputError
 from nextclick.evaluation.metrics import CUTOFFS, Metrics, hits, metrics_at, ranks_of
 from nextclick.evaluation.metrics import reciprocal_ranks as reciprocal
 from nextclick.evaluation.slices import frequency_buckets, training_frequencies
-from nextclick.recommender import LEARNING_BATCH, PARTS, Recommender
+from nextclick.recommender import LEARNING_BATCH, PARTS, Recommender, Tested
 from nextclick.runtime import Runtime
 
 
@@ -215,6 +215,7 @@ def evaluate(
     training: ClickLog | None = None,
     parts: Collection[str] | None = None,
     batch: int = LEARNING_BATCH,
+    write: int | None = None,
     k: int = 20,
     limit: int | None = None,
     runtime: Runtime | None = None,
@@ -238,6 +239,10 @@ def evaluate(
         the model as it is.
     batch
         How many transitions are tested before they are learned, together.
+    write
+        How many of a batch are tested before these are remembered (written to the memory, say),
+        ahead of the gradient step on the batch; by default the whole batch. A service remembers
+        each click at once: 1.
     k
         How many recommendations to ask for.
     limit
@@ -257,7 +262,7 @@ def evaluate(
     >>> result.metrics(result.new)["HR@5"]
     0.5
     """
-    _check(parts, batch, limit)
+    _check(parts, batch, write, limit)
     transitions = transitions[:limit]
     n = len(transitions)
     ranks = np.zeros(n, dtype=np.int16)
@@ -266,23 +271,34 @@ def evaluate(
     recommending: list[float] = []
     learning: list[float] = []
     runtime = model.runtime if runtime is None else runtime
+    learns = parts is None or len(parts) > 0
     n_hits = tested = 0
     with runtime.progress(f"Evaluating {model.label}", n) as advance:
         for learned in transitions.batches(batch):
-            started = perf_counter()
-            answer = model.recommend(learned.contexts, k)
-            recommending.append(perf_counter() - started)
-
-            now = slice(tested, tested + len(learned))
-            tested = now.stop
-            ranks[now] = ranks_of(learned.items, answer.items)
-            weights[now], cold[now] = answer.weights, answer.cold
-
-            if parts is None or parts:
+            moments: list[Tested] = []
+            recommending.append(0.0)
+            learning.append(0.0)
+            for piece in learned.batches(write or batch):
                 started = perf_counter()
-                model.learn(learned, parts=parts)
-                learning.append(perf_counter() - started)
-            n_hits += int(np.count_nonzero(ranks[now]))
+                moment = model.test(piece, k) if learns else None
+                answer = moment.recommendations if moment else model.recommend(piece.contexts, k)
+                recommending[-1] += perf_counter() - started
+
+                now = slice(tested, tested + len(piece))
+                tested = now.stop
+                ranks[now] = ranks_of(piece.items, answer.items)
+                weights[now], cold[now] = answer.weights, answer.cold
+
+                if moment:
+                    started = perf_counter()
+                    model.remember(piece, moment, parts=parts)
+                    learning[-1] += perf_counter() - started
+                    moments.append(moment)
+            if learns:
+                started = perf_counter()
+                model.step(learned, moments, parts=parts)
+                learning[-1] += perf_counter() - started
+            n_hits += int(np.count_nonzero(ranks[tested - len(learned) : tested]))
             advance(len(learned), f"HR@{k} {n_hits / tested:.3f}")
     items = transitions.items
     return Evaluation(
@@ -295,11 +311,11 @@ def evaluate(
         k=k,
         batch=batch,
         recommend_seconds=np.array(recommending),
-        learn_seconds=np.array(learning),
+        learn_seconds=np.array(learning if learns else []),
     )
 
 
-def _check(parts: Collection[str] | None, batch: int, limit: int | None) -> None:
+def _check(parts: Collection[str] | None, batch: int, write: int | None, limit: int | None) -> None:
     unknown = set(parts or ()) - set(PARTS)
     if unknown:
         raise BadInputError(
@@ -308,6 +324,8 @@ def _check(parts: Collection[str] | None, batch: int, limit: int | None) -> None
         )
     if batch < 1:
         raise BadInputError(f"batch is {batch}; there is at least one transition to a batch")
+    if write is not None and not 1 <= write <= batch:
+        raise BadInputError(f"write is {write}; remember 1 to {batch} (the whole batch) at a time")
     if limit is not None and limit < 1:
         raise BadInputError(f"limit is {limit}; evaluate on at least one transition")
 

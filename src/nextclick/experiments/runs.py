@@ -31,6 +31,7 @@ def evaluate_on(
     *,
     parts: Collection[str] | None = None,
     batch: int = LEARNING_BATCH,
+    write: int | None = None,
     limit: int | None = None,
 ) -> Evaluation:
     """Evaluate a model prequentially on the test part of prepared data; it learns from it.
@@ -55,7 +56,13 @@ def evaluate_on(
     # The model has met no session of the test part, though other data may number theirs alike.
     test = replace(test, sessions=test.sessions + UNMET)
     return evaluate_prequentially(
-        model, test.transitions(), training=training, parts=parts, batch=batch, limit=limit
+        model,
+        test.transitions(),
+        training=training,
+        parts=parts,
+        batch=batch,
+        write=write,
+        limit=limit,
     )
 
 
@@ -93,6 +100,7 @@ def record(
     data: PreparedData,
     *,
     parts: Collection[str],
+    write: int | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
     """Return all there is to know about an evaluation, for `json.dumps`."""
@@ -102,6 +110,7 @@ def record(
         "settings": model.settings.model_dump(mode="json"),
         "seed": model.runtime.seed,
         "updated": list(parts),
+        "write": write,
         "limit": limit,
         **evaluation.to_json(),
         "data": data.description.model_dump(mode="json"),

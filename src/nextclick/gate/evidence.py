@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -70,7 +71,7 @@ class Lessons:
         return Lessons(evidence, self.neural[rows], self.memory[rows], self.matches[rows])
 
     @classmethod
-    def together(cls, parts: list[Lessons]) -> Lessons:
+    def together(cls, parts: Sequence[Lessons]) -> Lessons:
         """Return the lessons of all parts in one."""
         columns = [
             np.concatenate([getattr(part.evidence, f.name) for part in parts])

@@ -35,6 +35,19 @@ class Votes:
     def __len__(self) -> int:
         return len(self.items)
 
+    def top(self, k: int) -> Ints:
+        """Return the `k` most probable items, filled up with -1.
+
+        Examples
+        --------
+        >>> Votes(np.array([[4, 7, -1]]), np.array([[0.3, 0.7, 0.0]])).top(4).tolist()
+        [[7, 4, -1, -1]]
+        """
+        best = np.argsort(-self.probabilities, axis=1, kind="stable")[:, :k]
+        items = np.full((len(self), k), -1, dtype=np.int64)
+        items[:, : best.shape[1]] = np.take_along_axis(self.items, best, axis=1)
+        return items
+
 
 def nearest_weights(neighbours: Neighbours) -> Floats:
     """Return each neighbour's share of the prediction by the paper's kernel.
