@@ -225,6 +225,21 @@ def test_without_a_validation_part_the_last_sessions_of_training_serve():
     assert fresh.memory_entries == last_tenth.sum() - 15
 
 
+def test_encoded_anew_the_memory_holds_what_the_encoder_now_says():
+    model = fitted(remember="fresh")
+    transitions = log(30, start=150).transitions()
+    for _ in range(5):
+        model.learn(transitions, parts={"neural"})
+    queries = model._neural.represent(transitions)
+    stale = model._memory.search(queries)
+    assert (stale.distances[:, 0] > 1e-6).any()
+    model.encode_anew(transitions)
+    found = model._memory.search(queries)
+    assert model.memory_entries == len(transitions)
+    assert (found.distances[:, 0] < 1e-6).all()
+    assert (found.sessions[:, 0][found.ages[:, 0] == 0] == transitions.contexts.sessions[-1]).all()
+
+
 def test_a_bounded_memory_stays_within_its_bound():
     model = fitted(
         memory=MemorySettings(kind="clustered", size=50, neighbours=10, clusters=4, codes="PQ4")

@@ -187,6 +187,22 @@ class MemoryAugmented(Recommender):
         """How many transitions the memory holds."""
         return len(self._memory)
 
+    def encode_anew(self, transitions: Transitions) -> None:
+        """Let these transitions, encoded as the encoder is now, take the place of the memory's.
+
+        Keys are written as the encoder was when they were; as it goes on learning they go stale.
+        The codes are fitted anew too.
+
+        Parameters
+        ----------
+        transitions
+            All that is to be in memory, in time order, of items that are known.
+        """
+        keys = self._neural.represent(transitions)
+        self._memory = self._empty_memory()
+        self._memory.train(keys)
+        self._memory.add(keys, transitions.items, transitions.contexts.sessions)
+
     # The contract
 
     _trained: NeuralRecommender | None = None
@@ -299,10 +315,11 @@ class MemoryAugmented(Recommender):
     def _take(self, neural: NeuralRecommender) -> None:
         """Take a neural part, with an empty memory and an untrained gate beside it."""
         self._neural = neural
-        self._memory: Memory = make_memory(
-            self.settings.memory, neural.dimension, self.runtime.threads
-        )
+        self._memory = self._empty_memory()
         self._gate: Gate = make_gate(self.settings.gate, neural.dimension, self.runtime)
+
+    def _empty_memory(self) -> Memory:
+        return make_memory(self.settings.memory, self._neural.dimension, self.runtime.threads)
 
     def _consult(self, contexts: Contexts, k: int = 1) -> Consultation:
         neural = self._neural.predict(contexts)

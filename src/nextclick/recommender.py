@@ -125,6 +125,8 @@ class Recommender(ABC):
 
     name: ClassVar[str]
     settings_type: ClassVar[type[Settings]]
+    version: ClassVar[int] = 1
+    """Raised when the same settings, seed and data come to give other recommendations."""
     parts: ClassVar[frozenset[str]]
     """Which of `PARTS` this method has."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nextclick.catalog import Item
+from nextclick.catalog import Catalog, Item
 from nextclick.clicks import ClickLog
 from nextclick.datasets import PreparedData, PrepareSettings, prepare
 from nextclick.errors import BadInputError
@@ -178,6 +179,35 @@ def test_tuning_data_are_the_data_of_a_week_before() -> None:
     titles = {item.id: item.title for item in data.catalog}
     assert all(item.title == titles[item.id] for item in tuning.catalog)
     assert "for tuning" in tuning.description.split
+
+
+def test_the_newest_are_cut_in_the_same_shares() -> None:
+    data = shop(60)
+    small = data.newest(0.5)
+    assert [log.n_sessions for log in small.parts.values()] == [24, 3, 3]
+    clicks = [
+        (data.catalog.id(item), time)
+        for log in data.parts.values()
+        for session, item, time in log
+        if session >= 30
+    ]
+    kept = [(small.catalog.id(c.item), c.time) for log in small.parts.values() for c in log]
+    assert sorted(kept) == sorted(clicks)
+    assert np.unique(np.concatenate([log.sessions for log in small.parts.values()])).tolist() == [
+        *range(30)
+    ]
+    assert "the last 30 of 60 sessions" in small.description.split
+
+
+def test_a_fingerprint_is_of_the_clicks_and_the_items(tmp_path: Path) -> None:
+    data = shop()
+    data.save(tmp_path / "data")
+    assert PreparedData.load(tmp_path / "data").fingerprint == data.fingerprint
+    turned = ClickLog(data.test.sessions, data.test.items[::-1].copy(), data.test.times)
+    others = [replace(data, test=turned), data.newest(0.9)]
+    names = Catalog(["another name", *(item.id for item in list(data.catalog)[1:])])
+    others.append(replace(data, catalog=names))
+    assert len({data.fingerprint, *(other.fingerprint for other in others)}) == 4
 
 
 def test_tuning_needs_a_validation_part() -> None:

@@ -42,6 +42,10 @@ def slow_ranks(batch, *, k=20, learns=True):
     return ranks
 
 
+def evaluate_anew(**arguments):
+    return evaluate(Popularity().fit(TRAINING), TRANSITIONS, **arguments)
+
+
 @pytest.fixture
 def model():
     return Popularity().fit(TRAINING)
@@ -92,6 +96,38 @@ def test_a_limit_tests_the_first_ones_only(model):
     first = evaluate(model, TRANSITIONS, limit=130)
     assert first.ranks.tolist() == whole.ranks[:130].tolist()
     assert first._batch_sizes.tolist() == [100, 30]
+
+
+def test_what_was_first_is_what_a_limit_gives(model):
+    whole, limited = evaluate(model, TRANSITIONS).first(130), evaluate_anew(limit=130)
+    assert whole.ranks.tolist() == limited.ranks.tolist()
+    assert whole.metrics() == limited.metrics()
+    assert whole.seconds_per_recommendation > 0
+    assert len(whole.recommend_seconds) == len(limited.recommend_seconds) == 2
+    assert len(whole.learn_seconds) == 2
+
+
+def test_what_comes_after_a_batch_sees_all_ranks_so_far(model):
+    seen = []
+    whole = evaluate(model, TRANSITIONS, batch=100, after=seen.append)
+    assert [len(ranks) for ranks in seen[:2]] == [100, 200]
+    assert seen[-1].tolist() == whole.ranks.tolist()
+
+
+def test_each_part_is_ranked_alone_and_nothing_else_changes(tiny, tiny_data):
+    transitions = tiny_data.test.transitions()
+    plain = evaluate(tiny("man"), transitions)
+    parted = evaluate(tiny("man"), transitions, by_part=True)
+    assert plain.ranks.tolist() == parted.ranks.tolist()
+    assert plain.by_part == {}
+    assert set(parted.by_part) == {"neural", "memory"}
+    assert set(parted.first(5).by_part["neural"].shape) == {5}
+    # Without learning, the neural part alone is the network that it is.
+    still = evaluate(tiny("man"), transitions, parts=(), by_part=True)
+    network = tiny("man")._neural
+    alone = evaluate(network, transitions, parts=())
+    warm = ~still.cold
+    assert still.by_part["neural"][warm].tolist() == alone.ranks[warm].tolist()
 
 
 def test_lists_have_the_length_asked_for(model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,40 @@ class PreparedData:
             description=self.description.model_copy(update={"split": split}),
         )
 
+    def newest(self, share: float) -> Self:
+        """Return the last share of the sessions, cut into parts of the same shares as these are.
+
+        A small version of the data, as dense as the whole: each item has its neighbours still.
+        """
+        sessions = [log.n_sessions for log in self.parts.values()]
+        n_sessions = max(3, round(share * sum(sessions)))
+        sizes = [max(1, round(n_sessions * count / sum(sessions))) for count in sessions[1:]]
+        log = _merged(self.train, self.validation, self.test)
+        kept = log.sessions >= sum(sessions) - n_sessions
+        log = ClickLog(
+            log.sessions[kept] - (sum(sessions) - n_sessions), log.items[kept], log.times[kept]
+        )
+        split = f"the last {n_sessions:,} of {sum(sessions):,} sessions; {self.description.split}"
+        return self.cut(
+            log,
+            list(self.catalog),
+            validation=n_sessions - sum(sizes),
+            test=n_sessions - sizes[1],
+            description=self.description.model_copy(update={"split": split}),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """A sum over every click and every item: the same for the same data, wherever it is."""
+        digest = hashlib.sha256()
+        for log in self.parts.values():
+            for column in (log.sessions, log.items, log.times):
+                digest.update(column.tobytes())
+            digest.update(b"|")
+        for item in self.catalog:
+            digest.update(f"{item.id}\n".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
     def save(self, path: str | Path) -> None:
         """Write the data to a directory of Parquet files, whole or not at all."""
         with new_directory(Path(path), KIND, VERSION) as folder:
@@ -181,12 +216,12 @@ def _catalog(items: Iterable[Item]) -> Catalog:
     return catalog
 
 
-def _merged(first: ClickLog, second: ClickLog) -> ClickLog:
-    """Return the clicks of two logs in time order."""
-    times: Floats = np.concatenate([first.times, second.times])
+def _merged(*logs: ClickLog) -> ClickLog:
+    """Return the clicks of logs in time order."""
+    times: Floats = np.concatenate([log.times for log in logs])
     order = np.argsort(times, kind="stable")
-    sessions = np.concatenate([first.sessions, second.sessions])
-    items = np.concatenate([first.items, second.items])
+    sessions = np.concatenate([log.sessions for log in logs])
+    items = np.concatenate([log.items for log in logs])
     return ClickLog(sessions[order], items[order], times[order])
 
 

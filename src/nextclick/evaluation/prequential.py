@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -79,6 +79,8 @@ class Evaluation:
         How many tests there were to a batch.
     recommend_seconds, learn_seconds
         The time that each batch took to recommend for, and each learning step took.
+    by_part
+        The ranks in what each part of the method would have recommended alone, if that was asked.
     """
 
     ranks: NDArray[np.int16]
@@ -91,6 +93,7 @@ class Evaluation:
     batch: int
     recommend_seconds: Floats
     learn_seconds: Floats
+    by_part: Mapping[str, NDArray[np.int16]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ranks)
@@ -105,6 +108,25 @@ class Evaluation:
     def cutoffs(self) -> tuple[int, ...]:
         """The list lengths that metrics are given at: 5, 20 and `k`, up to `k`."""
         return tuple(sorted({cutoff for cutoff in (*CUTOFFS, self.k) if cutoff <= self.k}))
+
+    def first(self, n: int) -> Evaluation:
+        """Return the evaluation as it would be, had it ended after `n` tests.
+
+        What comes later changes nothing about what was before: that is what prequential means.
+        """
+        batches = -(-n // self.batch)
+        return replace(
+            self,
+            ranks=self.ranks[:n],
+            items=self.items[:n],
+            sessions=self.sessions[:n],
+            weights=self.weights[:n],
+            cold=self.cold[:n],
+            frequencies=None if self.frequencies is None else self.frequencies[:n],
+            recommend_seconds=self.recommend_seconds[:batches],
+            learn_seconds=self.learn_seconds[:batches],
+            by_part={part: ranks[:n] for part, ranks in self.by_part.items()},
+        )
 
     def metrics(self, where: Mask | None = None) -> Metrics:
         """Return HR and MRR over all tests, or over those for which `where` is true."""
@@ -218,6 +240,8 @@ def evaluate(
     write: int | None = None,
     k: int = 20,
     limit: int | None = None,
+    by_part: bool = False,
+    after: Callable[[Ints], None] | None = None,
     runtime: Runtime | None = None,
 ) -> Evaluation:
     """Predict every transition before it is learned, in time order, in batches.
@@ -247,6 +271,10 @@ def evaluate(
         How many recommendations to ask for.
     limit
         Evaluate on the first `limit` transitions only.
+    by_part
+        Whether to rank also what each part of the method would have recommended alone.
+    after
+        Called after each batch was learned, with the ranks of all tests so far.
     runtime
         Whether to show progress; the model's own by default.
 
@@ -268,6 +296,7 @@ def evaluate(
     ranks = np.zeros(n, dtype=np.int16)
     weights = np.full(n, np.nan, dtype=np.float32)
     cold = np.zeros(n, dtype=np.bool_)
+    alone: dict[str, NDArray[np.int16]] = {}
     recommending: list[float] = []
     learning: list[float] = []
     runtime = model.runtime if runtime is None else runtime
@@ -280,7 +309,10 @@ def evaluate(
             learning.append(0.0)
             for piece in learned.batches(write or batch):
                 started = perf_counter()
-                moment = model.test(piece, k) if learns else None
+                # What learns, and what is asked part by part, has to be tested; for the rest, the
+                # lessons would be made in vain.
+                tests = learns or by_part
+                moment = model.test(piece, k, by_part=by_part) if tests else None
                 answer = moment.recommendations if moment else model.recommend(piece.contexts, k)
                 recommending[-1] += perf_counter() - started
 
@@ -289,7 +321,11 @@ def evaluate(
                 ranks[now] = ranks_of(piece.items, answer.items)
                 weights[now], cold[now] = answer.weights, answer.cold
 
-                if moment:
+                for part, items in moment.by_part.items() if moment else ():
+                    ranks_alone = alone.setdefault(part, np.zeros(n, dtype=np.int16))
+                    ranks_alone[now] = ranks_of(piece.items, items)
+
+                if moment and learns:
                     started = perf_counter()
                     model.remember(piece, moment, parts=parts)
                     learning[-1] += perf_counter() - started
@@ -300,6 +336,8 @@ def evaluate(
                 learning[-1] += perf_counter() - started
             n_hits += int(np.count_nonzero(ranks[tested - len(learned) : tested]))
             advance(len(learned), f"HR@{k} {n_hits / tested:.3f}")
+            if after:
+                after(ranks[:tested].astype(np.int64))
     items = transitions.items
     return Evaluation(
         ranks=ranks,
@@ -312,6 +350,7 @@ def evaluate(
         batch=batch,
         recommend_seconds=np.array(recommending),
         learn_seconds=np.array(learning if learns else []),
+        by_part=alone,
     )
 
 

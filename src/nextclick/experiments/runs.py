@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
 from nextclick import __version__
+from nextclick.clicks import Ints
 from nextclick.datasets.prepared import PreparedData
 from nextclick.errors import BadInputError
 from nextclick.evaluation.prequential import Evaluation
@@ -33,6 +34,8 @@ def evaluate_on(
     batch: int = LEARNING_BATCH,
     write: int | None = None,
     limit: int | None = None,
+    by_part: bool = False,
+    after: Callable[[Ints], None] | None = None,
 ) -> Evaluation:
     """Evaluate a model prequentially on the test part of prepared data; it learns from it.
 
@@ -63,6 +66,8 @@ def evaluate_on(
         batch=batch,
         write=write,
         limit=limit,
+        by_part=by_part,
+        after=after,
     )
 
 
