@@ -1,0 +1,1 @@
+"""A service that learns from every click, and loses none."""

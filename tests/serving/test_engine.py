@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nextclick.errors import BadInputError
+from nextclick.recommender import Recommender
+from nextclick.runtime import Runtime
+from nextclick.serving.engine import Engine
+from nextclick.serving.messages import Answer, Ask, ClosedError, Item, Kept, NewClick
+from nextclick.serving.settings import EngineSettings
+
+RUNTIME = Runtime(seed=3, threads=1)
+
+
+@pytest.fixture(params=["man", "s-sknn", "popularity"])
+def engine(
+    request: pytest.FixtureRequest, tiny: Callable[[str], Recommender], tmp_path: Path
+) -> Iterator[Engine]:
+    with Engine.open(tmp_path, EngineSettings(write_every=5), model=tiny(request.param)) as engine:
+        yield engine
+
+
+def ids(answer: Answer) -> list[str]:
+    return [item.id for item in answer.items]
+
+
+def ask(engine: Engine, *args: object, **given: object) -> list[str]:
+    return ids(engine.recommend([Ask(*args, **given)]).result()[0])  # type: ignore[arg-type]
+
+
+def test_clicks_are_kept_and_seen(engine: Engine) -> None:
+    clicks = [NewClick("anna", "item 3", 7, "first"), NewClick("anna", "item 4")]
+    assert engine.click(clicks).result() == [Kept(1, False), Kept(2, False)]
+    session = engine.get_session("anna")
+    assert [click.item for click in session] == ["item 3", "item 4"]
+    assert [click.timestamp for click in session] == [7, None]
+    assert ask(engine, "anna") == ask(engine, items=["item 3", "item 4"])
+    assert engine.get_session("berta") == []
+    assert engine.recommend([Ask("berta")]).result()[0].cold
+
+
+def test_a_retry_is_harmless(engine: Engine) -> None:
+    click = NewClick("anna", "item 3", None, "once")
+    assert engine.click([click, click]).result() == [Kept(1, False), Kept(1, True)]
+    assert engine.click([click]).result() == [Kept(1, True)]
+    assert engine.click([NewClick("berta", "item 3", None, "once")]).result() == [Kept(2, False)]
+    assert len(engine.get_session("anna")) == 1
+    assert engine.stats().duplicates == 2
+
+
+def test_clicks_and_questions_in_one_go(engine: Engine) -> None:
+    engine.click([NewClick("anna", "item 3")]).result()
+    kept, answers = engine.click_and_recommend(
+        [NewClick("anna", "item 4"), NewClick("berta", "item 9")], [Ask("anna"), Ask("berta")]
+    ).result()
+    assert [one.number for one in kept] == [2, 3]
+    assert answers == engine.recommend([Ask("anna"), Ask("berta")]).result()
+
+
+def test_an_item_never_seen_before_is_soon_recommended(engine: Engine) -> None:
+    for visitor in range(7):
+        engine.click([NewClick(str(visitor), "item 3"), NewClick(str(visitor), "brand new")])
+    engine.flush(10)
+    assert "brand new" in ask(engine, items=["item 3"], k=40)
+    assert engine.stats().model.start.new.tests == 7
+
+
+def test_what_is_not_available_is_never_returned_and_k_is_filled(engine: Engine) -> None:
+    everything = ask(engine, items=["item 3"], k=40)
+    gone = everything[: len(everything) // 2]
+    for id_ in gone:
+        assert engine.put_item(id_, "A title", available=False).result().available is False
+    assert ask(engine, items=["item 3"], k=10) == everything[len(gone) :][:10]
+    engine.put_item(gone[0], "Back", "shoes").result()
+    back = engine.recommend([Ask(items=["item 3"])]).result()[0].items[0]
+    assert (back.id, back.title, back.category) == (gone[0], "Back", "shoes")
+    assert engine.get_item(gone[0]) == Item(gone[0], "Back", "shoes")
+    kept = everything[-1]
+    assert engine.get_item(kept) == Item(kept, f"The {kept.removeprefix('item ')}th")
+    assert engine.get_item("nobody knows it") is None
+
+
+def test_filters(engine: Engine) -> None:
+    everything = ask(engine, items=["item 3", "item 5"], k=40)
+    some = frozenset(everything[:3])
+    assert ask(engine, items=["item 3", "item 5"], k=5, exclude=some) == everything[3:8]
+    unseen = [id_ for id_ in everything if id_ not in {"item 3", "item 5"}]
+    assert ask(engine, items=["item 3", "item 5"], k=20, exclude_seen=True) == unseen[:20]
+    engine.put_item(everything[-1], None, "rare").result()
+    rare = Ask(items=["item 3", "item 5"], categories=frozenset({"rare"}))
+    assert ids(engine.recommend([rare]).result()[0]) == [everything[-1]]
+
+
+def test_what_was_kept_is_there_after_a_restart(
+    tiny: Callable[[str], Recommender], tmp_path: Path
+) -> None:
+    with Engine.open(tmp_path, model=tiny("s-sknn")) as engine:
+        engine.click([NewClick("anna", "item 3"), NewClick("anna", "item 4")]).result()
+        engine.put_item("item 5", available=False).result()
+        answer = engine.recommend([Ask("anna")]).result()
+        with pytest.raises(BadInputError, match="another service uses this state directory"):
+            Engine.open(tmp_path)
+    with pytest.raises(BadInputError, match="a state is there already"):
+        Engine.open(tmp_path, model=tiny("s-sknn"))
+    with Engine.open(tmp_path, runtime=RUNTIME) as engine:
+        assert [click.item for click in engine.get_session("anna")] == ["item 3", "item 4"]
+        assert engine.recommend([Ask("anna")]).result() == answer
+        assert engine.stats().clicks == 2
+
+
+def test_another_model_takes_over(tiny: Callable[[str], Recommender], tmp_path: Path) -> None:
+    with Engine.open(tmp_path, model=tiny("popularity")) as engine:
+        engine.click([NewClick("anna", "item 3")]).result()
+        assert engine.load_model(tiny("s-sknn")).result() == 2
+        assert engine.recommend([Ask("anna")]).result()[0].model == 2
+        answer = engine.recommend([Ask("anna")]).result()
+    with Engine.open(tmp_path, runtime=RUNTIME) as engine:
+        assert engine.stats().model.label == "S-SKNN"
+        assert engine.recommend([Ask("anna")]).result() == answer
+
+
+@pytest.mark.parametrize(
+    ("click", "complaint"),
+    [
+        (NewClick("", "x"), "click 0: session: an item id is empty"),
+        (NewClick("a", "x" * 2000), "click 0: item: an item id is 2,000 characters long"),
+        (NewClick("a", "\ud800"), "click 0: item is not text that UTF-8 can hold"),
+        (NewClick("a", 5), "click 0: item is not text"),  # type: ignore[arg-type]
+        (NewClick("a", "x", float("nan")), "click 0: timestamp is nan"),
+    ],
+)
+def test_bad_clicks_are_named(engine: Engine, click: NewClick, complaint: str) -> None:
+    with pytest.raises(BadInputError, match=complaint):
+        engine.click([click])
+
+
+def test_a_closed_engine_says_so(engine: Engine) -> None:
+    engine.close()
+    with pytest.raises(ClosedError):
+        engine.click([NewClick("a", "x")])
+    with pytest.raises(ClosedError):
+        engine.recommend([Ask("a")])
