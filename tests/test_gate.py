@@ -104,14 +104,14 @@ def test_an_online_step_lowers_the_loss_on_its_lessons():
     gate = LearnedGate(settings(), DIMENSION, RUNTIME)
     given = lessons(100)
     before = plain_loss(gate, given)
-    gate.learn(given)
+    gate.plan(given)()
     assert plain_loss(gate, given) < before
 
 
 def test_a_gate_that_is_not_online_stays_as_it_is():
     gate = LearnedGate(settings(online=False), DIMENSION, RUNTIME)
     before = gate.open(lessons(9).evidence).weights
-    gate.learn(lessons(100))
+    gate.plan(lessons(100))()
     np.testing.assert_array_equal(gate.open(lessons(9).evidence).weights, before)
 
 
@@ -147,7 +147,7 @@ def test_a_restored_gate_goes_on_the_same(kind):
     copy = make_gate(settings(kind=kind), DIMENSION, Runtime(seed=9, threads=1))
     copy.restore({name: values.copy() for name, values in gate.state().items()})
     for each in (gate, copy):
-        each.learn(lessons(100, seed=5))
+        each.plan(lessons(100, seed=5))()
     one, other = gate.open(lessons(20).evidence), copy.open(lessons(20).evidence)
     np.testing.assert_array_equal(one.weights, other.weights)
     for name, values in vars(one.kernel).items():

@@ -33,6 +33,7 @@ from nextclick.memory.kernel import (
 )
 from nextclick.recommender import (
     LEARNING_BATCH,
+    Apply,
     Explanation,
     Ranked,
     Recommender,
@@ -274,11 +275,20 @@ class MemoryAugmented(Recommender):
         keys = self._keys(transitions.contexts[usable], contexts[usable], lessons)
         self._memory.add(keys, transitions.items[usable], contexts.sessions[usable])
 
-    def _step(self, transitions: Transitions, parts: frozenset[str], lessons: list[Any]) -> None:
+    def _plan(
+        self, transitions: Transitions, parts: frozenset[str], lessons: list[Any], n_items: int
+    ) -> Apply:
+        steps = []
         if "neural" in parts:
-            self._neural.learn(transitions)
+            steps.append(self._neural.plan_step(transitions, n_items))
         if "gate" in parts and lessons:
-            self._gate.learn(Lessons.together([moment.lessons for moment in lessons]))
+            steps.append(self._gate.plan(Lessons.together([moment.lessons for moment in lessons])))
+
+        def take_steps() -> None:
+            for take_step in steps:
+                take_step()
+
+        return take_steps
 
     def _explain(self, contexts: Contexts, items: Ints) -> Explanation:
         neural, memory = np.zeros(items.shape), np.zeros(items.shape)

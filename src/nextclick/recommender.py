@@ -1,6 +1,6 @@
 """The contract of everything that recommends.
 
-A method is a subclass with a few small hooks: `_fit`, `_recommend`, `_remember`, `_step`, and its
+A method is a subclass with a few small hooks: `_fit`, `_recommend`, `_remember`, `_plan`, and its
 state. What is the same for all (checks, cold contexts, growth, absorbing the validation part) is
 here.
 """
@@ -24,6 +24,9 @@ from nextclick.settings import Settings
 
 State: TypeAlias = dict[str, NDArray[Any]]
 """Everything a fitted recommender knows, as named arrays."""
+
+Apply: TypeAlias = Callable[[], None]
+"""Takes a step that was planned: short, and called once."""
 
 PARTS = ("neural", "gate", "memory")
 """What can learn online; every recommender has some of them."""
@@ -97,11 +100,14 @@ class Tested:
         asked for and the method has parts.
     lessons
         The method's own: to be handed back to `remember` and `step`.
+    n_items
+        How many items the model knew.
     """
 
     recommendations: Recommendations
     by_part: Mapping[str, Ints]
     lessons: Any
+    n_items: int
 
 
 class Ranked(NamedTuple):
@@ -223,7 +229,7 @@ class Recommender(ABC):
                 parts[part][warm, : items.shape[1]] = items
             return ranked
 
-        return Tested(self._answer(usable, k, tested), parts, lessons[0])
+        return Tested(self._answer(usable, k, tested), parts, lessons[0], self.n_items)
 
     def learn(self, transitions: Transitions, *, parts: Collection[str] | None = None) -> None:
         """Learn a batch of transitions, online.
@@ -275,6 +281,8 @@ class Recommender(ABC):
     ) -> None:
         """Take a gradient step on transitions that were remembered since the last one.
 
+        It is what `plan` returns, called at once.
+
         Parameters
         ----------
         transitions
@@ -284,10 +292,44 @@ class Recommender(ABC):
         parts
             Which of the method's `parts` learn; all of them by default.
         """
+        self.plan(transitions, tested, parts=parts)()
+
+    def plan(
+        self,
+        transitions: Transitions,
+        tested: Sequence[Tested],
+        *,
+        parts: Collection[str] | None = None,
+    ) -> Apply:
+        """Compute a gradient step, and return the function that takes it.
+
+        This is the long part of `step`, and changes nothing: in other threads the model may be
+        asked, tested, and even told to `remember` meanwhile. The function is the short part, a
+        fraction of a millisecond: nothing else may go on in the model while it runs. It is called
+        once, before the next step is planned.
+
+        The step is about the items known when the batch was remembered. Items that become known
+        later, before this is called, while it computes, or before the step is taken, keep what
+        they began with. So it makes no difference to the weights when that is. (It does to what is
+        remembered: a key is what the weights made of the context when it was tested.)
+
+        The parameters are those of `step`.
+
+        Examples
+        --------
+        >>> from nextclick.baselines.popularity import Popularity
+        >>> log = ClickLog.of([(0, 0, 1), (0, 1, 2), (1, 1, 3)])
+        >>> model = Popularity().fit(log)
+        >>> tested = model.test(log.transitions())
+        >>> take_step = model.plan(log.transitions(), [tested])
+        >>> take_step()
+        """
         learning = self._learning(transitions, parts)
-        if learning:
-            lessons = [one.lessons for one in tested if one.lessons is not None]
-            self._step(transitions, learning, lessons)
+        if not learning:
+            return nothing_to_apply
+        lessons = [one.lessons for one in tested if one.lessons is not None]
+        known = max([transitions.n_items, *(one.n_items for one in tested)])
+        return self._plan(transitions, learning, lessons, known)
 
     def recommend_one(self, clicked: Iterable[str | int], k: int = 20) -> list[Recommended]:
         """Return recommendations for one session, given and answered by external ids.
@@ -362,10 +404,18 @@ class Recommender(ABC):
         The lessons are what `_lessons` returned before; `None` if no context was known then.
         """
 
-    def _step(  # noqa: B027 - most methods take none
-        self, transitions: Transitions, parts: frozenset[str], lessons: list[Any]
-    ) -> None:
-        """Take a gradient step on a batch that was remembered in one or more pieces."""
+    def _plan(
+        self,
+        transitions: Transitions,  # noqa: ARG002 - the contract's
+        parts: frozenset[str],  # noqa: ARG002 - the contract's
+        lessons: list[Any],  # noqa: ARG002 - the contract's
+        n_items: int,  # noqa: ARG002 - the contract's
+    ) -> Apply:
+        """Compute a gradient step on a batch that was remembered in one or more pieces.
+
+        It is about the first `n_items` items; there may be more by now. Most methods take none.
+        """
+        return nothing_to_apply
 
     def _lessons(self, transitions: Transitions) -> Any:  # noqa: ARG002 - the contract's
         """Return what learning needs of how things stand; contexts known, none of them empty."""
@@ -427,7 +477,7 @@ class Recommender(ABC):
             lessons = self._lessons(Transitions(usable, transitions.items, transitions.times)[warm])
         nothing = np.empty((len(transitions), 0))
         none = Recommendations(nothing.astype(np.int64), nothing, ~warm, nothing[:, :0])
-        return Tested(none, {}, lessons)
+        return Tested(none, {}, lessons, self.n_items)
 
     def _answer(
         self, usable: Contexts, k: int, ranked: Callable[[Mask, int], Ranked]
@@ -456,6 +506,10 @@ class Recommender(ABC):
             self._grow(n_items)
             self._popular.resize(n_items)
             self.n_items = n_items
+
+
+def nothing_to_apply() -> None:
+    """Take no step."""
 
 
 class PopularItems:

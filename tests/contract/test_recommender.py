@@ -119,6 +119,54 @@ def test_a_batch_is_remembered_in_pieces_and_stepped_once(
     assert_sound(model.recommend(stream[1].contexts, 10), model.n_items, 10)
 
 
+def test_to_plan_a_step_changes_nothing(
+    model: Recommender, stream: list[Transitions], contexts: Contexts
+) -> None:
+    tested = model.test(stream[0])
+    model.remember(stream[0], tested)
+    before, answer = snapshot(model), model.recommend(contexts, 10)
+    take_step = model.plan(stream[0], [tested])
+    assert_same_state(snapshot(model), before)
+    assert_same(model.recommend(contexts, 10), answer)
+    apart = model.clone()
+    apart.step(stream[0], [tested])
+    take_step()
+    assert_same_state(snapshot(model), snapshot(apart))
+    assert_same(model.recommend(contexts, 10), apart.recommend(contexts, 10))
+
+
+def test_what_becomes_known_around_a_step_makes_no_difference_to_it(
+    model: Recommender, stream: list[Transitions]
+) -> None:
+    tested = model.test(stream[0])
+    model.remember(stream[0], tested)
+    # Enough new items that the catalog needs new room.
+    far = model.n_items + 500
+    later = Transitions(Contexts.of([[1, 2], [far - 9]]), np.array([far, far - 5]), np.zeros(2))
+    tested_later = model.test(later)
+    before, while_planned, after = (model.clone() for _ in range(3))
+
+    before.remember(later, tested_later)
+    before.step(stream[0], [tested])
+
+    take_step = while_planned.plan(stream[0], [tested])
+    while_planned.remember(later, tested_later)
+    take_step()
+
+    after.step(stream[0], [tested])
+    after.remember(later, tested_later)
+
+    assert before.n_items == while_planned.n_items == after.n_items == far + 1
+    for one in (before, after):
+        whole, other = snapshot(while_planned), snapshot(one)
+        # The keys of contexts with items unknown when tested are made when they are remembered.
+        by_then = {name for name in whole if "/memory/" in name}
+        assert_same_state(
+            {name: whole[name] for name in whole.keys() - by_then},
+            {name: other[name] for name in other.keys() - by_then},
+        )
+
+
 def test_the_same_seed_and_stream_give_the_same(
     method: str, tiny: Make, make_tiny: Make, contexts: Contexts, stream: list[Transitions]
 ) -> None:

@@ -50,6 +50,16 @@ def test_what_comes_after_changes_nothing(kind):
     assert not torch.allclose(one[:, 2:], other[:, 2:])
 
 
+@pytest.mark.parametrize("kind", sorted(encoders()))
+def test_the_last_state_alone_is_the_one_among_all(kind):
+    made = encoder(kind)
+    items, last = torch.randint(0, 40, (5, 7)), torch.tensor([0, 6, 3, 1, 6])
+    embedded = made.items[items].detach()
+    with torch.inference_mode():
+        among = made(items)[torch.arange(5), last]
+        torch.testing.assert_close(made.encode_last(embedded, last), among)
+
+
 def test_narm_attention_equals_its_formula():
     made = encoder("narm")
     items = torch.tensor([[5, 7, 7, 1]])

@@ -70,6 +70,10 @@ class Encoder(nn.Module, ABC):
         self.embedding_dropout = nn.Dropout(settings.embedding_dropout)
         self.representation_dropout = nn.Dropout(settings.representation_dropout)
 
+    def network(self) -> list[nn.Parameter]:
+        """Return all parameters but the item embeddings."""
+        return [parameter for parameter in self.parameters() if parameter is not self.items]
+
     @abstractmethod
     def _encode(self, embedded: Tensor) -> Tensor:
         """Turn (batch, length, embedding) into (batch, length, dimension), causally."""
@@ -77,6 +81,10 @@ class Encoder(nn.Module, ABC):
     def forward(self, items: Tensor) -> Tensor:
         """Return the representation after every click of (batch, length) item numbers."""
         return self._encode(self.embedding_dropout(functional.embedding(items, self.items)))
+
+    def encode_last(self, embedded: Tensor, last: Tensor) -> Tensor:
+        """Return the representation after one click each of (batch, length, embedding)."""
+        return self._encode(embedded)[torch.arange(len(last), device=last.device), last]
 
     def queries(self, representations: Tensor) -> Tensor:
         """Return vectors whose inner products with `vectors` are the scores of the items."""
@@ -87,10 +95,11 @@ class Encoder(nn.Module, ABC):
 
     def vectors(self) -> Tensor:
         """Return the vector that each item of the catalog is scored by."""
-        items = self.items[: self.n_items]
-        if self.settings.scores == "cosine":
-            return unit_rows(items)
-        return items
+        return self.vectors_of(self.items[: self.n_items])
+
+    def vectors_of(self, embeddings: Tensor) -> Tensor:
+        """Return the vectors that items with these embeddings are scored by."""
+        return unit_rows(embeddings) if self.settings.scores == "cosine" else embeddings
 
     @property
     def score_bound(self) -> float | None:

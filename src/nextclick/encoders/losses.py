@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from nextclick.clicks import Ints
 from nextclick.encoders.base import Encoder
+from nextclick.encoders.item_vectors import wide
 from nextclick.settings import Settings
 
 ROWS_AT_A_TIME = 512
@@ -69,36 +71,21 @@ class _CrossEntropy(Function):
         bound: float | None,
         half: bool,
     ) -> Tensor:
-        dtype = torch.bfloat16 if half else vectors.dtype
-        # One more column of ones makes the product that gives the gradient also give the row sums.
-        columns = vectors.new_zeros(len(vectors), _aligned(vectors.shape[1] + 1), dtype=dtype)
+        columns = wide(vectors, torch.bfloat16 if half else vectors.dtype)
         columns[:, : vectors.shape[1]] = vectors
-        columns[:, vectors.shape[1]] = 1
-        wide = columns[:, : vectors.shape[1]]
         query_gradient = torch.empty_like(queries)
         vector_gradient = torch.zeros_like(vectors)
         total = queries.new_zeros(())
         blocks = -(-len(queries) // ROWS_AT_A_TIME)
         height = -(-len(queries) // blocks)
-        scores = vectors.new_empty(height, len(vectors), dtype=dtype)
         for start in range(0, len(queries), height):
             rows = slice(start, start + height)
-            query, target = queries[rows], targets[rows]
-            exponents = scores[: len(query)]
-            torch.mm(query.to(dtype), wide.t(), out=exponents)
-            if bound is None or bound > SAFE_EXPONENT:
-                top = exponents.amax(1, keepdim=True)
-                exponents.sub_(top)
-            else:
-                top = exponents.new_zeros(())
-            exponents.exp_()
-            weighted = (exponents @ columns).float()
-            sums = weighted[:, vectors.shape[1], None]
-            clicked = vectors[target]
+            query, clicked = queries[rows], vectors[targets[rows]]
+            said = Softmax.of(query, columns, bound)
             own = (query * clicked).sum(1, keepdim=True)
-            total += (sums.log() + top - own).sum()
-            query_gradient[rows] = weighted[:, : vectors.shape[1]] / sums - clicked
-            vector_gradient += exponents.t() @ (query / sums).to(dtype)
+            total += (said.sums.log() + said.tops - own).sum()
+            query_gradient[rows] = said.means - clicked
+            vector_gradient += said.exponents @ (query / said.sums).to(columns.dtype)
         vector_gradient.index_add_(0, targets, queries, alpha=-1)
         context.save_for_backward(query_gradient, vector_gradient)
         return total / len(queries)
@@ -111,9 +98,43 @@ class _CrossEntropy(Function):
         return query_gradient.mul_(scale), vector_gradient.mul_(scale), None, None, None
 
 
-def _aligned(columns: int) -> int:
-    """Return the next multiple of 16: what the bfloat16 kernels like."""
-    return -(-columns // 16) * 16
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """The softmax of ``queries @ vectors.T``, not yet divided by its sums.
+
+    Parameters
+    ----------
+    exponents
+        (items, queries): exp(score - top).
+    tops, sums
+        (queries, 1): what was subtracted from each query's scores, and the sum of its exponents.
+    means
+        (queries, width): the vectors' mean, each weighted by its probability.
+    """
+
+    exponents: Tensor
+    tops: Tensor
+    sums: Tensor
+    means: Tensor
+
+    @classmethod
+    def of(cls, queries: Tensor, columns: Tensor, bound: float | None) -> Softmax:
+        """Compute it from vectors as `wide` lays them out, in their precision.
+
+        No score exceeds `bound`, if that is not `None`.
+        """
+        width = queries.shape[1]
+        exponents = columns[:, :width] @ queries.to(columns.dtype).t()
+        if bound is None or bound > SAFE_EXPONENT:
+            tops = exponents.amax(0, keepdim=True)
+            exponents.sub_(tops)
+        else:
+            tops = exponents.new_zeros(1, 1)
+        exponents.exp_()
+        # The column of ones makes the product that weighs the vectors also give the sums.
+        weighted = (exponents.t() @ columns).float()
+        sums = weighted[:, width, None]
+        return cls(exponents, tops.t().float(), sums, weighted[:, :width] / sums)
 
 
 class LossSettings(Settings):

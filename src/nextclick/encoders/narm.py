@@ -43,3 +43,12 @@ class Narm(Encoder):
         pairs = torch.sigmoid(now.unsqueeze(2) + past.unsqueeze(1))  # (batch, t, j, hidden)
         attention = self.weight(pairs).squeeze(-1).tril()
         return torch.cat([states, attention @ states], dim=-1)
+
+    def encode_last(self, embedded: Tensor, last: Tensor) -> Tensor:
+        """Return the representation after one click each, without those after the others."""
+        states, _ = self.gru(embedded)
+        state = states[torch.arange(len(last), device=last.device), last]
+        pairs = torch.sigmoid(self.now(state).unsqueeze(1) + self.past(states))
+        before = torch.arange(states.shape[1], device=last.device) <= last.unsqueeze(1)
+        attention = self.weight(pairs).squeeze(-1) * before
+        return torch.cat([state, torch.bmm(attention.unsqueeze(1), states).squeeze(1)], dim=-1)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, SerializeAsAny
 from torch import Tensor
 from torch.nn import functional
 
-from nextclick.clicks import ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
-from nextclick.encoders.losses import SAFE_EXPONENT, cross_entropy
+from nextclick.encoders.item_vectors import ItemVectors
 from nextclick.encoders.narm import NarmSettings
+from nextclick.encoders.online import (
+    Batch,
+    OnlineSettings,
+    PlannedStep,
+    padded,
+    placed,
+    plan_by_autograd,
+    plan_descent,
+)
 from nextclick.encoders.registry import build_encoder, encoder_settings
 from nextclick.encoders.top_k import top_k
 from nextclick.encoders.training import (
@@ -26,34 +35,20 @@ from nextclick.encoders.training import (
 )
 from nextclick.errors import BadInputError
 from nextclick.growing import Growing
-from nextclick.recommender import Ranked, Recommender, State, with_prefix, without_prefix
+from nextclick.recommender import (
+    Apply,
+    Ranked,
+    Recommender,
+    State,
+    nothing_to_apply,
+    with_prefix,
+    without_prefix,
+)
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
 
 AT_ONCE = 256
 """Contexts scored at once: their scores over a catalog of 100,000 items are 100 MB."""
-
-
-class OnlineSettings(Settings):
-    """How an encoder goes on learning from single batches.
-
-    Parameters
-    ----------
-    learning_rate
-        Adam's learning rate. Its moments start afresh where training ends.
-    item_learning_rate
-        The item embeddings' learning rate by plain gradient descent, which moves the items that a
-        batch is about and hardly any other; `None` leaves them to Adam too, which moves all of them
-        (the paper).
-    new_item_pull
-        Where the embedding of an item starts that is clicked for the first time: the cosine of its
-        angle to the contexts that it was clicked after. At 0 it starts anywhere; at 1 these
-        contexts recommend it at once, before all others.
-    """
-
-    learning_rate: float = 5e-4
-    item_learning_rate: float | None = 1.5
-    new_item_pull: float = Field(default=0.0, ge=0, le=1)
 
 
 class NeuralSettings(Settings):
@@ -122,8 +117,9 @@ class NeuralRecommender(Recommender):
         self._device = _device(self.runtime.device)
         self._seed = self.runtime.seed
         self._encoder = self._new_encoder()
-        self._optimizer = self._new_optimizer()
-        self._vectors: Tensor | None = None
+        self._optimizer = self.settings.online.optimizer(self._encoder)
+        self._half = half_precision(self.settings.training.precision, self._device)
+        self._vectors = self._vectors_of(self._encoder.items)
         self._clicked = Growing(np.zeros(0, dtype=np.bool_))
 
     @property
@@ -140,16 +136,12 @@ class NeuralRecommender(Recommender):
     def predict(self, contexts: Contexts) -> Prediction:
         """Return P_N for contexts of known items, none of them empty."""
         states = self._last_states(contexts)
+        queries = self._encoder.queries(states)
         if self._vectors is None:
-            # Laid out by dimension, one query's product reads them at twice the speed.
-            self._vectors = self._encoder.vectors().T.contiguous()
-        scores = self._encoder.queries(states) @ self._vectors
-        bound = self._encoder.score_bound
-        if bound is not None and bound <= SAFE_EXPONENT:
-            log_sum = scores.exp().sum(1, keepdim=True).log()
-        else:
-            log_sum = scores.logsumexp(1, keepdim=True)
-        return Prediction(states.cpu().numpy(), scores, log_sum)
+            scores = queries @ self._encoder.vectors().T
+            return Prediction(states.cpu().numpy(), scores, scores.logsumexp(1, keepdim=True))
+        scores, log_sums = self._vectors.score(queries, self.n_items)
+        return Prediction(states.numpy(), scores, log_sums)
 
     @torch.inference_mode()
     def encode(self, contexts: Contexts) -> NDArray[np.float32]:
@@ -167,8 +159,8 @@ class NeuralRecommender(Recommender):
         self._clicked = Growing(np.zeros(0, dtype=np.bool_))
         self._grow(self.n_items)
         train(self._encoder, log, validation, self.settings.training, self.runtime)
-        self._optimizer = self._new_optimizer()
-        self._vectors = None
+        self._optimizer = self.settings.online.optimizer(self._encoder)
+        self._lay_out()
         self._clicked.values[log.transitions().items] = True
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
@@ -182,63 +174,71 @@ class NeuralRecommender(Recommender):
     def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:
         """All that this method learns takes a gradient step."""
 
-    def _step(
+    def _plan(
         self,
         transitions: Transitions,
         parts: frozenset[str],  # noqa: ARG002 - the contract's
         lessons: list[Any],  # noqa: ARG002 - the contract's
-    ) -> None:
-        contexts = self._usable(transitions.contexts)
-        usable = contexts.lengths > 0
-        if usable.any():
-            self._descend(contexts[usable], torch.from_numpy(transitions.items[usable]))
+        n_items: int,
+    ) -> Apply:
+        return self.plan_step(transitions, n_items)
 
-    def _descend(self, contexts: Contexts, clicked: Tensor) -> None:
-        clicked = clicked.to(self._device)
-        states = self._last_states(contexts)
-        queries = self._encoder.queries(states)
-        if self.settings.online.new_item_pull:
-            self._place_new_items(queries.detach(), clicked)
-        loss = cross_entropy(
-            queries,
-            self._encoder.vectors(),
-            clicked,
-            bound=self._encoder.score_bound,
-            half=half_precision(self.settings.training.precision, self._device),
+    def plan_step(self, transitions: Transitions, n_items: int) -> Apply:
+        """Compute a gradient step over the first `n_items` items; see `Recommender.plan`."""
+        contexts = transitions.contexts.last(CONTEXT_LENGTH).known(n_items)
+        usable = contexts.lengths > 0
+        if not usable.any():
+            return nothing_to_apply
+        clicked = transitions.items[usable]
+        step = self._planned(Batch.of(contexts[usable], clicked, self._device), n_items)
+
+        def take_step() -> None:
+            encoder = self._encoder
+            now = encoder.items.data
+            step.by_adam.take()
+            encoder.items.data, self._vectors = step.items, step.vectors
+            if len(now) > len(step.items):
+                _grow_rows(encoder.items, len(now), self._optimizer)
+            came_since = slice(n_items, encoder.n_items)
+            encoder.items.data[came_since] = now[came_since]
+            self._lay_out(n_items)
+            self._clicked.values[clicked] = True
+
+        return take_step
+
+    def _planned(self, batch: Batch, n_items: int) -> PlannedStep:
+        encoder, online = self._encoder, self.settings.online
+        rows, vectors = encoder.items.detach(), self._vectors
+        new = ~self._clicked.values[batch.clicked.cpu().numpy()]
+        if online.new_item_pull and new.any():
+            rows, places = placed(encoder, rows, batch, new, online.new_item_pull, n_items)
+            vectors = None if vectors is None else vectors.with_rows(rows, places)
+        rate = online.item_learning_rate
+        if vectors is not None and rate is not None:
+            return plan_descent(encoder, vectors, self._optimizer, batch, n_items, rate)
+        step = plan_by_autograd(
+            encoder, rows, self._optimizer, batch, n_items, rate, half=self._half
         )
-        self._encoder.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call] # torch has no types here
-        self._optimizer.step()
-        rate = self.settings.online.item_learning_rate
-        if rate is not None and self._encoder.items.grad is not None:
-            with torch.no_grad():
-                self._encoder.items.sub_(self._encoder.items.grad, alpha=rate)
-        self._clicked.values[clicked.cpu().numpy()] = True
-        self._vectors = None
+        return replace(step, vectors=self._vectors_of(step.items))
 
     def _last_states(self, contexts: Contexts) -> Tensor:
-        last = torch.from_numpy(contexts.lengths - 1).to(self._device)
-        items = torch.from_numpy(contexts.padded(fill=0)).to(self._device)
-        states: Tensor = self._encoder(items)[torch.arange(len(last), device=self._device), last]
-        return states
+        seen, last = padded(contexts, self._device)
+        embedded = functional.embedding(seen, self._encoder.items)
+        return self._encoder.encode_last(embedded, last)
 
-    @torch.no_grad()
-    def _place_new_items(self, queries: Tensor, clicked: Tensor) -> None:
-        """Turn the embeddings of items clicked for the first time towards their contexts."""
-        new = ~self._clicked.values[clicked.cpu().numpy()]
-        if not new.any():
-            return
-        rows = torch.from_numpy(np.flatnonzero(new)).to(self._device)
-        items, place = torch.unique(clicked[rows], return_inverse=True)
-        directions = queries.new_zeros(len(items), queries.shape[1])
-        directions.index_add_(0, place, functional.normalize(queries[rows], dim=1))
-        directions = functional.normalize(directions, dim=1)
-        aside = self._encoder.items[items]
-        aside -= (aside * directions).sum(1, keepdim=True) * directions
-        pull = self.settings.online.new_item_pull
-        placed = pull * directions + (1 - pull**2) ** 0.5 * functional.normalize(aside, dim=1)
-        length = self._encoder.items[: self.n_items].norm(dim=1).mean()
-        self._encoder.items[items] = placed * length
+    def _lay_out(self, start: int = 0) -> None:
+        """Make ready what items are scored by, from one item on or, with new room, of all."""
+        rows, vectors = self._encoder.items.data, self._vectors
+        if vectors is None or vectors.rows.data_ptr() != rows.data_ptr():
+            self._vectors = self._vectors_of(rows)
+        else:
+            vectors.lay_out(np.arange(start, self._encoder.n_items))
+
+    def _vectors_of(self, rows: Tensor) -> ItemVectors | None:
+        if self._device.type != "cpu":
+            return None
+        cosine = self._encoder.settings.scores == "cosine"
+        return ItemVectors.of(rows, cosine=cosine, half=self._half)
 
     def _grow(self, n_items: int) -> None:
         encoder = self._encoder
@@ -250,9 +250,9 @@ class NeuralRecommender(Recommender):
             encoder.items[encoder.n_items : n_items] = (
                 torch.from_numpy(rows) * encoder.new_item_spread
             )
-        encoder.n_items = n_items
+        start, encoder.n_items = encoder.n_items, n_items
         self._clicked.resize(n_items)
-        self._vectors = None
+        self._lay_out(start)
 
     def _state(self) -> State:
         moments = {
@@ -278,7 +278,7 @@ class NeuralRecommender(Recommender):
         self._encoder.n_items = self.n_items
         weights = without_prefix("encoder", state)
         moments = without_prefix("optimizer", state)
-        self._optimizer = self._new_optimizer()
+        self._optimizer = self.settings.online.optimizer(self._encoder)
         for name, parameter in self._encoder.named_parameters():
             parameter.data = torch.tensor(weights[name], device=self._device)
             kept = without_prefix(name, moments)
@@ -286,7 +286,7 @@ class NeuralRecommender(Recommender):
                 self._optimizer.state[parameter] = {
                     key: torch.tensor(value, device=self._device) for key, value in kept.items()
                 }
-        self._vectors = None
+        self._lay_out()
 
     def _rows(self, name: str, values: Tensor) -> NDArray[np.float32]:
         """Return a parameter or a moment of it as an array, without the room for more items."""
@@ -296,15 +296,6 @@ class NeuralRecommender(Recommender):
     def _new_encoder(self) -> Encoder:
         torch.manual_seed(self._seed)
         return build_encoder(self.settings.encoder).to(self._device).eval()
-
-    def _new_optimizer(self) -> torch.optim.Adam:
-        online = self.settings.online
-        by_adam = [
-            parameter
-            for parameter in self._encoder.parameters()
-            if online.item_learning_rate is None or parameter is not self._encoder.items
-        ]
-        return torch.optim.Adam(by_adam, lr=online.learning_rate, fused=True)
 
 
 def new_rows(seed: int, start: int, stop: int, width: int) -> NDArray[np.float32]:

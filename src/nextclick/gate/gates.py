@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nextclick.adam import AdamStep
 from nextclick.clicks import Floats
 from nextclick.gate.evidence import FEATURES, Array, Evidence, Lessons
 from nextclick.runtime import Runtime
@@ -107,8 +109,8 @@ class Gate(ABC):
         """Learn from the validation part, from the beginning."""
 
     @abstractmethod
-    def learn(self, lessons: Lessons) -> None:
-        """Take one online step."""
+    def plan(self, lessons: Lessons) -> Callable[[], None]:
+        """Compute one online step, and return the function that takes it."""
 
     @abstractmethod
     def state(self) -> dict[str, Array]:
@@ -161,8 +163,9 @@ class FixedGate(Gate):
                 if likelihood > best:
                     best, self._weight, self._bandwidth = likelihood, float(weight), bandwidth
 
-    def learn(self, lessons: Lessons) -> None:
+    def plan(self, lessons: Lessons) -> Callable[[], None]:  # noqa: ARG002 - the contract's
         """Stay as it is: what is fixed does not learn."""
+        return _stay
 
     def state(self) -> dict[str, Array]:
         """Return the weight and the bandwidth."""
@@ -233,10 +236,13 @@ class LearnedGate(Gate):
                 break
         self.restore(kept)
 
-    def learn(self, lessons: Lessons) -> None:
-        """Take one step of Adam on the lessons of a batch."""
-        if self.settings.online and len(lessons):
-            self._step(lessons)
+    def plan(self, lessons: Lessons) -> Callable[[], None]:
+        """Compute one step of Adam on the lessons of a batch."""
+        if not self.settings.online or not len(lessons):
+            return _stay
+        parameters = list(self._network.parameters())
+        gradients = torch.autograd.grad(self._loss(lessons), parameters)
+        return AdamStep(self._optimizer, gradients).take
 
     def state(self) -> dict[str, Array]:
         """Return the weights, the optimizer's moments and the standardisation."""
@@ -297,6 +303,10 @@ class LearnedGate(Gate):
 
     def _new_optimizer(self) -> torch.optim.Adam:
         return torch.optim.Adam(self._network.parameters(), lr=self.settings.learning_rate)
+
+
+def _stay() -> None:
+    """Learn nothing."""
 
 
 def _memory_probability(lessons: Lessons, bandwidth: float) -> Floats:

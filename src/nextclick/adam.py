@@ -1,0 +1,59 @@
+"""A step of Adam that is computed aside, and taken later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class AdamStep:
+    """One step of an optimizer, computed when this is made, and taken by `take`.
+
+    Until then neither the parameters nor the optimizer's moments change; then both are replaced by
+    other tensors, which takes microseconds.
+
+    Parameters
+    ----------
+    optimizer
+        One group of parameters.
+    gradients
+        Of its parameters, in their order.
+    values
+        What the parameters are before the step, if not what they are now.
+
+    Examples
+    --------
+    >>> weight = torch.nn.Parameter(torch.ones(1))
+    >>> step = AdamStep(torch.optim.Adam([weight], lr=0.25), [torch.ones(1)])
+    >>> weight.item()
+    1.0
+    >>> step.take()
+    >>> weight.item()
+    0.75
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Adam,
+        gradients: Sequence[Tensor],
+        values: Sequence[Tensor] | None = None,
+    ) -> None:
+        (group,) = optimizer.param_groups
+        self._optimizer = optimizer
+        self._parameters: list[Tensor] = group["params"]
+        self.ahead = [value.detach().clone() for value in values or self._parameters]
+        self._twin = torch.optim.Adam(self.ahead, **optimizer.defaults)
+        for parameter, ahead, gradient in zip(self._parameters, self.ahead, gradients, strict=True):
+            ahead.grad = gradient
+            moments = optimizer.state.get(parameter)
+            if moments:
+                self._twin.state[ahead] = {name: kept.clone() for name, kept in moments.items()}
+        self._twin.step()
+
+    def take(self) -> None:
+        """Put the new values into the parameters, and the new moments into the optimizer."""
+        for parameter, ahead in zip(self._parameters, self.ahead, strict=True):
+            parameter.data = ahead.data
+            self._optimizer.state[parameter] = self._twin.state[ahead]

@@ -1,0 +1,312 @@
+"""What items are scored by, kept ready beside their embeddings, and moved in one pass over them.
+
+A catalog's embeddings are many megabytes, and a step of learning moves them all, most of them a
+little. What it costs is how often it goes through memory; so here all that is done to a row is done
+while it is in the processor's nearest cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nextclick.clicks import Ints
+
+Rows = NDArray[np.float32]
+Bits = NDArray[np.uint16]
+
+_ONE = np.uint16(0x3F80)
+"""1 in bfloat16."""
+
+_AT_ONCE = 4096
+"""Rows whose gradients are computed at once: they fit the second cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemVectors:
+    """The vectors that items are scored by, on the CPU: embeddings, and a factor for each.
+
+    Parameters
+    ----------
+    rows
+        The embeddings, with room for more behind.
+    scales
+        What each row is multiplied by: 1 divided by its length if scores are cosines, else 1.
+    columns
+        The vectors again in bfloat16, for products of matrices: with a one behind each vector, so
+        that a product also adds up, and then zeros, up to a width that the processor likes. `None`
+        where bfloat16 is not used.
+    cosine
+        Whether scores are cosines.
+    """
+
+    rows: Tensor
+    scales: Rows
+    columns: Tensor | None
+    cosine: bool
+
+    @classmethod
+    def of(cls, rows: Tensor, *, cosine: bool, half: bool) -> ItemVectors:
+        """Make the vectors of all these embeddings.
+
+        Examples
+        --------
+        >>> made = ItemVectors.of(torch.tensor([[3.0, 4.0]]), cosine=True, half=True)
+        >>> made.scales.tolist(), made.columns[0, :3].tolist()
+        ([0.20000000298023224], [0.6015625, 0.80078125, 1.0])
+        """
+        vectors = cls._empty(rows.detach(), cosine=cosine, half=half)
+        vectors.lay_out(np.arange(len(rows)))
+        return vectors
+
+    @classmethod
+    def _empty(cls, rows: Tensor, *, cosine: bool, half: bool) -> ItemVectors:
+        width = aligned(rows.shape[1] + 1)
+        columns = rows.new_empty(len(rows), width, dtype=torch.bfloat16) if half else None
+        return cls(rows, np.empty(len(rows), dtype=np.float32), columns, cosine)
+
+    def lay_out(self, places: Ints) -> None:
+        """Make the vectors of these rows anew."""
+        _lay_out(self.rows.numpy(), places, self.scales, self._bits(), self.cosine)
+
+    def with_rows(self, rows: Tensor, places: Ints) -> ItemVectors:
+        """Return the vectors of embeddings that differ from these in some places only."""
+        columns = None if self.columns is None else self.columns.clone()
+        changed = ItemVectors(rows, self.scales.copy(), columns, self.cosine)
+        changed.lay_out(places)
+        return changed
+
+    def units(self, places: Ints) -> Tensor:
+        """Return the vectors of some items."""
+        chosen = torch.from_numpy(places)
+        return self.rows[chosen] * torch.from_numpy(self.scales[places])[:, None]
+
+    def score(self, queries: Tensor, n_items: int) -> tuple[Tensor, Tensor]:
+        """Return the scores of the first items, (queries, items), and each row's log-sum-exp."""
+        asked, rows = queries.numpy(), self.rows[:n_items]
+        scores = torch.empty(len(queries), n_items)
+        if len(queries) == 1:
+            _products(rows.numpy(), asked[0], scores.numpy()[0])
+        else:
+            torch.mm(queries, rows.t(), out=scores)
+        log_sums = torch.empty(len(queries), 1)
+        _scale_and_sum(scores.numpy(), self.scales, log_sums.numpy()[:, 0])
+        return scores, log_sums
+
+    def wide(self, n_items: int) -> Tensor:
+        """Return the first items as `columns` has them; in float32 where there are none."""
+        if self.columns is not None:
+            return self.columns[:n_items]
+        columns = wide(self.rows[:n_items], torch.float32)
+        width = self.rows.shape[1]
+        torch.mul(
+            self.rows[:n_items],
+            torch.from_numpy(self.scales[:n_items])[:, None],
+            out=columns[:, :width],
+        )
+        return columns
+
+    def descended(
+        self, exponents: Tensor, queries: Tensor, extra: Extra, rate: float
+    ) -> ItemVectors:
+        """Return the vectors after a step of plain gradient descent; these stay as they are.
+
+        Parameters
+        ----------
+        exponents, queries
+            (items, n) and (n, width): their product is the gradient with respect to the vectors.
+        extra
+            More gradients, of a few items.
+        rate
+            The learning rate.
+        """
+        moved = ItemVectors._empty(
+            torch.empty_like(self.rows), cosine=self.cosine, half=self.columns is not None
+        )
+        rows, new_rows, bits = self.rows.numpy(), moved.rows.numpy(), moved._bits()
+        product = exponents.new_empty(_AT_ONCE, queries.shape[1])
+        gradients = queries.new_empty(_AT_ONCE, queries.shape[1], dtype=torch.float32)
+        for start in range(0, len(exponents), _AT_ONCE):
+            stop = min(start + _AT_ONCE, len(exponents))
+            torch.mm(exponents[start:stop], queries, out=product[: stop - start])
+            gradients.copy_(product)
+            how = start, stop, rate, self.cosine
+            _descend(rows, self.scales, gradients.numpy(), how, new_rows, moved.scales, bits)
+        direct = extra.of_rows + self._through(extra)
+        moved.rows[torch.from_numpy(extra.items)] -= rate * direct
+        moved.lay_out(extra.items)
+        return moved
+
+    def _through(self, extra: Extra) -> Tensor:
+        """Return gradients with respect to rows for those with respect to vectors."""
+        if not self.cosine:
+            return extra.of_vectors
+        units = self.units(extra.items)
+        along = (extra.of_vectors * units).sum(1, keepdim=True)
+        scales = torch.from_numpy(self.scales[extra.items])[:, None]
+        return (extra.of_vectors - along * units) * scales
+
+    def _bits(self) -> Bits:
+        """Return the columns as numbers that numba knows."""
+        if self.columns is None:
+            return np.empty((0, 0), dtype=np.uint16)
+        return self.columns.view(torch.uint16).numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """Gradients of a few items, each of them once: of their vectors, and of their embeddings."""
+
+    items: Ints
+    of_vectors: Tensor
+    of_rows: Tensor
+
+    @classmethod
+    def of(cls, clicked: Tensor, of_vectors: Tensor, seen: Tensor, of_rows: Tensor) -> Extra:
+        """Add up the gradients of items that may come several times.
+
+        Examples
+        --------
+        >>> clicked, seen = torch.tensor([5]), torch.tensor([3, 3])
+        >>> added = Extra.of(clicked, torch.ones(1, 2), seen, torch.ones(2, 2))
+        >>> added.items.tolist(), added.of_vectors.tolist(), added.of_rows.tolist()
+        ([3, 5], [[0.0, 0.0], [1.0, 1.0]], [[2.0, 2.0], [0.0, 0.0]])
+        """
+        items, place = torch.unique(torch.cat([clicked, seen]), return_inverse=True)
+        sums = of_rows.new_zeros(2, len(items), of_rows.shape[1])
+        sums[0].index_add_(0, place[: len(clicked)], of_vectors)
+        sums[1].index_add_(0, place[len(clicked) :], of_rows)
+        return cls(items.numpy(), sums[0], sums[1])
+
+
+def wide(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return zeros of the shape that `columns` has for these rows, with its column of ones."""
+    width = rows.shape[1]
+    columns = rows.new_zeros(len(rows), aligned(width + 1), dtype=dtype)
+    columns[:, width] = 1
+    return columns
+
+
+def aligned(columns: int) -> int:
+    """Return the next multiple of 16: what the bfloat16 kernels like."""
+    return -(-columns // 16) * 16
+
+
+_FAST = {"reassoc", "contract", "nsz"}
+"""Sums may be added up several terms at a time."""
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _scale(row: Rows) -> np.float32:
+    square = np.float32(0)
+    for dimension in range(len(row)):
+        square += row[dimension] * row[dimension]
+    scale: np.float32 = np.float32(1) / max(np.sqrt(square), np.float32(1e-12))
+    return scale
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _write_half(row: Rows, scale: np.float32, unit: Rows, half: Bits) -> None:
+    """Write a row in bfloat16, rounded to the nearest number, and of two to the even one."""
+    width = len(row)
+    for dimension in range(width):
+        unit[dimension] = row[dimension] * scale
+    whole = unit.view(np.uint32)
+    for dimension in range(width):
+        value = whole[dimension]
+        even = (value >> np.uint32(16)) & np.uint32(1)
+        half[dimension] = np.uint16((value + np.uint32(0x7FFF) + even) >> np.uint32(16))
+    half[width] = _ONE
+    for dimension in range(width + 1, len(half)):
+        half[dimension] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _lay_out(rows: Rows, places: Ints, scales: Rows, bits: Bits, cosine: bool) -> None:
+    unit = np.empty(rows.shape[1], dtype=np.float32)
+    for place in places:
+        scales[place] = _scale(rows[place]) if cosine else np.float32(1)
+        if len(bits):
+            _write_half(rows[place], scales[place], unit, bits[place])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _descend(
+    rows: Rows,
+    scales: Rows,
+    gradients: Rows,
+    how: tuple[int, int, float, bool],
+    moved: Rows,
+    new_scales: Rows,
+    bits: Bits,
+) -> None:
+    start, stop, rate, cosine = how
+    unit = np.empty(rows.shape[1], dtype=np.float32)
+    for place in range(start, stop):
+        row, gradient, new = rows[place], gradients[place - start], moved[place]
+        scale, along = scales[place], np.float32(0)
+        if cosine:  # what is along the row does not change its direction
+            for dimension in range(len(row)):
+                along += row[dimension] * gradient[dimension]
+            along *= scale * scale
+        step = np.float32(rate) * scale
+        for dimension in range(len(row)):
+            new[dimension] = row[dimension] - step * (gradient[dimension] - along * row[dimension])
+        new_scales[place] = _scale(new) if cosine else np.float32(1)
+        if len(bits):
+            _write_half(new, new_scales[place], unit, bits[place])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _products(rows: Rows, query: Rows, products: Rows) -> None:
+    """For one query twice as fast as the product of a matrix and a vector that BLAS has."""
+    for place in range(len(rows)):
+        product = np.float32(0)
+        for dimension in range(len(query)):
+            product += rows[place, dimension] * query[dimension]
+        products[place] = product
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _scale_and_sum(scores: Rows, scales: Rows, log_sums: Rows) -> None:
+    """Multiply each column by its scale, and add up the exponents of each row."""
+    for row in range(len(scores)):
+        highest = np.float32(-np.inf)
+        for column in range(scores.shape[1]):
+            score = scores[row, column] * scales[column]
+            scores[row, column] = score
+            highest = score if score > highest else highest
+        total = np.float32(0)
+        for column in range(scores.shape[1]):
+            total += exponential(scores[row, column] - highest)
+        log_sums[row] = highest + np.log(total)
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, inline="always")
+def exponential(x: np.float32) -> np.float32:
+    """Return exp(x) for x of at most 0, to 2e-7 of it, in steps that the processor does 16 at once.
+
+    Examples
+    --------
+    >>> round(float(exponential(np.float32(-1))), 5)
+    0.36788
+    """
+    # 2^t = 2^whole 2^rest, the latter by a polynomial for rests of -0.5 to 0.5.
+    t = max(x * np.float32(1.442695041), np.float32(-126))
+    whole = np.floor(t + np.float32(0.5))
+    rest = t - whole
+    power = np.float32(1.535336188e-4)
+    power = power * rest + np.float32(1.339887440e-3)
+    power = power * rest + np.float32(9.618437357e-3)
+    power = power * rest + np.float32(5.550332548e-2)
+    power = power * rest + np.float32(2.402264791e-1)
+    power = power * rest + np.float32(6.931472028e-1)
+    power = power * rest + np.float32(1)
+    scale = (np.int32(whole) + np.int32(127)) << np.int32(23)
+    product: np.float32 = power * np.int32(scale).view(np.float32)
+    return product
