@@ -59,11 +59,16 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
             yield aside
-            files = sorted(file for file in aside.iterdir() if file.is_file())
-            for file in files:
-                sync(file)
+            inside = sorted(aside.rglob("*"))
+            files = [file for file in inside if file.is_file()]
+            for each in inside:
+                sync(each)
             sums = {
-                file.name: {"sha256": sha256(file), "bytes": file.stat().st_size} for file in files
+                file.relative_to(aside).as_posix(): {
+                    "sha256": sha256(file),
+                    "bytes": file.stat().st_size,
+                }
+                for file in files
             }
             content = {"kind": kind, "version": version, "files": sums}
             manifest = aside / MANIFEST

@@ -28,6 +28,7 @@ from nextclick.memory.kernel import (
     learned_weights,
     nearest_weights,
     own_session,
+    strongest_voters,
     votes,
     voting_sessions,
 )
@@ -46,6 +47,9 @@ from nextclick.settings import Settings
 
 HELD_OUT = 0.1
 """Share of the training sessions that the gate is fitted on when no validation part is given."""
+
+VOTERS = 3
+"""How many of the memory entries that voted for an item an explanation names."""
 
 LIKELY = 20
 """How many of the neural part's best items the gate's evidence looks at."""
@@ -101,15 +105,19 @@ class Consultation:
     opening: Opening
 
     @property
-    def votes(self) -> Votes:
-        """What the memory predicts: P_M."""
+    def shares(self) -> Floats:
+        """How much of what the memory predicts comes from each neighbour."""
         kernel = self.opening.kernel
         if kernel is None:
-            return votes(self.neighbours, nearest_weights(self.neighbours))
-        shares = learned_weights(
+            return nearest_weights(self.neighbours)
+        return learned_weights(
             self.neighbours, kernel.bandwidths, kernel.recency, kernel.loyalty, self.sessions
         )
-        return votes(self.neighbours, shares)
+
+    @property
+    def votes(self) -> Votes:
+        """What the memory predicts: P_M."""
+        return votes(self.neighbours, self.shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +301,8 @@ class MemoryAugmented(Recommender):
     def _explain(self, contexts: Contexts, items: Ints) -> Explanation:
         neural, memory = np.zeros(items.shape), np.zeros(items.shape)
         sessions = np.zeros(items.shape, dtype=np.int64)
+        voters = np.full((*items.shape, VOTERS), -1)
+        shares = np.zeros(voters.shape)
         warm = contexts.lengths > 0
         if warm.any():
             said, asked = self._consult(contexts[warm]), items[warm]
@@ -302,7 +312,10 @@ class MemoryAugmented(Recommender):
             neural[warm] = weights * said.neural.at(asked)
             memory[warm] = (1 - weights) * (named * voted.probabilities[:, None, :]).sum(2)
             sessions[warm] = voting_sessions(said.neighbours, asked)
-        return Explanation(neural, memory, sessions)
+            voters[warm], shares[warm] = strongest_voters(
+                said.neighbours, said.shares, asked, VOTERS
+            )
+        return Explanation(neural, memory, sessions, voters, shares)
 
     def _grow(self, n_items: int) -> None:
         self._neural.know(n_items)

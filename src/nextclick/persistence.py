@@ -15,8 +15,10 @@ Nothing is unpickled: a model from a stranger can be wrong, but runs no code.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,26 +62,71 @@ def save(model: Recommender, path: Path | str) -> None:
     ['socks']
     """
     with new_directory(Path(path), KIND, VERSION) as folder:
+        Picture.of(model).write(folder)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A model as it is at a moment, to be written while it goes on.
+
+    Parameters
+    ----------
+    config
+        The method, its settings, the seed, and the version of nextclick.
+    items
+        The catalog's items.
+    state
+        Everything learned.
+    """
+
+    config: dict[str, Any]
+    items: Sequence[Item]
+    state: State
+
+    @classmethod
+    def of(cls, model: Recommender, *, copy: bool = False) -> Picture:
+        """Take a picture of a model; a `copy` stays as it is while the model learns."""
         state = model.state()
-        indexes = {name: _index_file(name) for name in state if _is_index(name, state)}
         config = {
             "method": name_of(model),
             "settings": model.settings.model_dump(mode="json"),
             "seed": model.runtime.seed,
             "nextclick": __version__,
-            "indexes": indexes,
+            "indexes": {name: _index_file(name) for name in state if _is_index(name, state)},
         }
-        (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
-        (folder / CATALOG).write_text(json.dumps(_catalog_columns(model.catalog)))
+        if copy:
+            state = {name: array.copy() for name, array in state.items()}
+        return cls(config, list(model.catalog), state)
+
+    def fingerprint(self) -> str:
+        """Return a checksum of everything that makes this model what it is."""
+        outline = {**self.config, "nextclick": None}
+        sum_ = hashlib.sha256(json.dumps([outline, _catalog_columns(self.items)]).encode())
+        for name in sorted(self.state):
+            array = self.state[name]
+            sum_.update(f"{name} {array.dtype} {array.shape}".encode())
+            sum_.update(array.tobytes())
+        return sum_.hexdigest()
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a model; a manifest of them is for the caller to write."""
+        indexes = self.config["indexes"]
+        (folder / CONFIG).write_text(json.dumps(self.config, indent=1) + "\n")
+        (folder / CATALOG).write_text(json.dumps(_catalog_columns(self.items)))
         for name, file in indexes.items():
-            state[name].tofile(folder / file)
-        arrays = {
-            name: np.asarray(array, order="C")
-            for name, array in state.items()
-            if name not in indexes
-        }
-        # Not `save_file`: it reports a full disk as a defect of the format.
-        (folder / STATE).write_bytes(to_safetensors(arrays))
+            self.state[name].tofile(folder / file)
+        write_arrays(
+            folder / STATE,
+            {name: array for name, array in self.state.items() if name not in indexes},
+        )
+
+
+def write_arrays(path: Path, arrays: State) -> None:
+    """Write arrays in the format of safetensors."""
+    # Not `save_file`: it reports a full disk as a defect of the format.
+    path.write_bytes(
+        to_safetensors({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    )
 
 
 def load(path: Path | str, runtime: Runtime | None = None) -> Recommender:
@@ -92,8 +139,13 @@ def load(path: Path | str, runtime: Runtime | None = None) -> Recommender:
     runtime
         Threads, device and progress; the seed is the one that the model was made with.
     """
-    folder = Path(path)
-    config = read_config(folder)
+    check_directory(Path(path), KIND, VERSION)
+    return read(Path(path), runtime)
+
+
+def read(folder: Path, runtime: Runtime | None = None) -> Recommender:
+    """Read a model's files, which the caller has checked."""
+    config: dict[str, Any] = json.loads((folder / CONFIG).read_bytes())
     model = create(
         config["method"],
         config["settings"],
@@ -126,8 +178,7 @@ def _index_file(name: str) -> str:
     return f"{name.removesuffix('/index').replace('/', '-')}.faiss"
 
 
-def _catalog_columns(catalog: Catalog) -> dict[str, list[str | None]]:
-    items = list(catalog)
+def _catalog_columns(items: Sequence[Item]) -> dict[str, list[str | None]]:
     return {
         "ids": [item.id for item in items],
         "titles": [item.title for item in items],

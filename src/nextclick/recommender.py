@@ -68,11 +68,18 @@ class Explanation:
         How much of each score came from the neural part and from memory: they add up to it.
     sessions
         How many different past sessions voted for the item in memory.
+    voters
+        For each item the memory entries that voted most for it, (contexts, k, n), as how many were
+        written after each of them; -1 where there are no more. `None` if the method has no memory.
+    shares
+        How much of the memory's prediction came from each of these.
     """
 
     neural: Floats
     memory: Floats
     sessions: Ints
+    voters: Ints | None = None
+    shares: Floats | None = None
 
 
 @dataclass(frozen=True)

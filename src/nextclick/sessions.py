@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 FIRST_NUMBER = 2**30
 """Sessions are numbered from here on, so that none has the number of a session trained on."""
@@ -62,8 +62,8 @@ class Sessions:
         self.idle = idle
         self.length = length
         self.limit = limit
+        self.begun = 0
         self._open: OrderedDict[str, OpenSession] = OrderedDict()
-        self._begun = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -90,10 +90,10 @@ class Sessions:
         self._end_idle(arrived)
         before = self._open.get(session)
         if before is None:
-            number = FIRST_NUMBER + self._begun % FIRST_NUMBER
-            self._begun += 1
+            number = FIRST_NUMBER + self.begun % FIRST_NUMBER
+            self.begun += 1
             self._open[session] = OpenSession(number, (item,), time, arrived)
-            if len(self._open) > self.limit:
+            while len(self._open) > self.limit:
                 self._open.popitem(last=False)
         else:
             items = (*before.items[1 - self.length :], item) if self.length > 1 else (item,)
@@ -101,12 +101,32 @@ class Sessions:
             self._open.move_to_end(session)
         return before
 
+    def follow(self, idle: float, length: int, limit: int) -> None:
+        """Follow these rules from now on."""
+        self.idle, self.length, self.limit = idle, length, limit
+
     def copy(self) -> Sessions:
         """Return sessions that go on apart from these."""
-        copy = Sessions(self.idle, self.length, self.limit)
-        copy._open = self._open.copy()
-        copy._begun = self._begun
-        return copy
+        rules = {"idle": self.idle, "length": self.length, "limit": self.limit}
+        return Sessions.of(self._open.items(), self.begun, **rules)
+
+    @classmethod
+    def of(cls, open_: Iterable[tuple[str, OpenSession]], begun: int, **rules: Any) -> Sessions:
+        """Return sessions of which these are open, and so many ever began.
+
+        Parameters
+        ----------
+        open_
+            The open ones, the one that waited longest first.
+        begun
+            How many there ever were.
+        rules
+            As for `follow`.
+        """
+        sessions = cls(**rules)
+        sessions._open = OrderedDict(open_)
+        sessions.begun = begun
+        return sessions
 
     def _end_idle(self, now: float) -> None:
         while self._open:

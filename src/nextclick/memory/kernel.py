@@ -157,6 +157,45 @@ def voting_sessions(neighbours: Neighbours, items: Ints) -> Ints:
     return counts
 
 
+def strongest_voters(
+    neighbours: Neighbours, shares: Floats, items: Ints, n: int
+) -> tuple[Ints, Floats]:
+    """Return the neighbours that voted most for each of these items.
+
+    Parameters
+    ----------
+    neighbours
+        The neighbours of some queries.
+    shares
+        Each neighbour's share of the prediction.
+    items
+        Items for each query, a row for each.
+    n
+        How many to return for each item.
+
+    Returns
+    -------
+    tuple
+        Their ages and their shares, (queries, items, n); -1 and 0 where there are no more.
+
+    Examples
+    --------
+    >>> items, ages = np.array([[4, 5, 4]]), np.array([[7, 8, 9]])
+    >>> found = Neighbours(np.zeros((1, 3), dtype=np.float32), items, items, ages)
+    >>> strongest_voters(found, np.array([[0.2, 0.3, 0.5]]), np.array([[4]]), 3)
+    (array([[[ 9,  7, -1]]]), array([[[0.5, 0.2, 0. ]]]))
+    """
+    named = (items[:, :, None] == neighbours.items[:, None, :]) & (items[:, :, None] >= 0)
+    own = np.where(named, shares[:, None, :], 0.0)
+    best = np.argsort(-own, axis=2, kind="stable")[:, :, :n]
+    strength = np.zeros((*items.shape, n))
+    strength[:, :, : best.shape[2]] = np.take_along_axis(own, best, axis=2)
+    ages = np.full(strength.shape, -1)
+    all_ages = np.broadcast_to(neighbours.ages[:, None, :], own.shape)
+    ages[:, :, : best.shape[2]] = np.take_along_axis(all_ages, best, axis=2)
+    return np.where(strength > 0, ages, -1), strength
+
+
 @numba.njit(cache=True)
 def _weigh(distances: Vectors, rates: Floats, shares: Floats) -> None:
     for row in range(len(distances)):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from nextclick.clicks import CONTEXT_LENGTH, Contexts
 from nextclick.recommender import Explanation, Recommendations, Recommender
-from nextclick.serving.messages import Answer, AnsweredItem, Ask, Item
+from nextclick.serving.log import Log
+from nextclick.serving.messages import Answer, AnsweredItem, Ask, Item, Voter
+from nextclick.serving.pupil import Pupil
 from nextclick.sessions import OpenSession
 
 
@@ -25,22 +27,15 @@ class Question:
         before = () if self.session is None else self.session.items
         return (*before, *self.ask.items)
 
-    def allows(self, item: Item, seen: frozenset[str]) -> bool:
-        """Whether an item may be recommended."""
-        ask = self.ask
-        return (
-            item.available
-            and item.id not in ask.exclude
-            and item.id not in seen
-            and (ask.categories is None or item.category in ask.categories)
-        )
+    @property
+    def wanted(self) -> int:
+        """How many items to ask for, so that filters by id leave enough."""
+        seen = len(set(self.items)) if self.ask.exclude_seen else 0
+        return self.ask.k + len(self.ask.exclude) + seen
 
 
 def answer(
-    questions: Sequence[Question],
-    model: Recommender,
-    items: Mapping[str, Item],
-    version: int,
+    questions: Sequence[Question], pupil: Pupil, version: int, items: Mapping[str, Item]
 ) -> list[Answer]:
     """Answer questions by one pass, and by more for those whose filters leave too little of it.
 
@@ -48,40 +43,34 @@ def answer(
     ----------
     questions
         At least one.
-    model
-        Must not change meanwhile.
-    items
-        The items that were described.
+    pupil
+        Who answers; must not change meanwhile.
     version
-        The model's.
+        Of its model.
+    items
+        What was said of items.
     """
+    model = pupil.model
     answers: list[Answer | None] = [None] * len(questions)
     waiting = list(range(len(questions)))
-    k = max(question.ask.k + _spare(question) for question in questions)
+    k = max(question.wanted for question in questions)
     while waiting:
         asked = [questions[place] for place in waiting]
         contexts = _contexts(asked, model)
         recommended = model.recommend(contexts, min(k, max(1, model.n_items)))
         explain = any(question.ask.explain for question in asked)
         why = model.explain(contexts, recommended) if explain else None
-        unanswered = []
+        too_few = []
         for row, place in enumerate(waiting):
-            chosen = _choose(questions[place], row, recommended, model, items)
-            if len(chosen) < questions[place].ask.k and k < model.n_items:
-                unanswered.append(place)
+            found = _Found(questions[place], pupil, items, recommended, why, row)
+            ranks = found.ranks()
+            if len(ranks) < questions[place].ask.k and k < model.n_items:
+                too_few.append(place)
             else:
-                answers[place] = _answer(
-                    questions[place], row, chosen, recommended, why, model, items, version
-                )
-        waiting = unanswered
+                answers[place] = found.answer(ranks, version)
+        waiting = too_few
         k *= 8
     return [each for each in answers if each is not None]
-
-
-def _spare(question: Question) -> int:
-    """Return how many more to ask for, so that filters by id leave enough."""
-    seen = len(set(question.items)) if question.ask.exclude_seen else 0
-    return len(question.ask.exclude) + seen
 
 
 def _contexts(questions: Sequence[Question], model: Recommender) -> Contexts:
@@ -94,61 +83,90 @@ def _contexts(questions: Sequence[Question], model: Recommender) -> Contexts:
     )
 
 
-def _choose(
-    question: Question,
-    row: int,
-    recommended: Recommendations,
-    model: Recommender,
-    items: Mapping[str, Item],
-) -> list[int]:
-    """Return the ranks of the items that pass the question's filters, as many as are wanted."""
-    seen = frozenset(question.items) if question.ask.exclude_seen else frozenset()
-    chosen: list[int] = []
-    for rank, number in enumerate(recommended.items[row].tolist()):
-        if number < 0 or len(chosen) == question.ask.k:
-            break
-        if question.allows(known_item(number, model, items), seen):
-            chosen.append(rank)
-    return chosen
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What the model says to one question."""
 
+    question: Question
+    pupil: Pupil
+    items: Mapping[str, Item]
+    recommended: Recommendations
+    why: Explanation | None
+    row: int
 
-def known_item(number: int, model: Recommender, items: Mapping[str, Item]) -> Item:
-    """Return what is known of an item: as it was described last, or in the model's training."""
-    of_model = model.catalog[number]
-    described = items.get(of_model.id)
-    return described or Item(of_model.id, of_model.title, of_model.category)
+    def ranks(self) -> list[int]:
+        """Return the ranks of the items that pass the question's filters, as many as are wanted."""
+        ask = self.question.ask
+        seen = frozenset(self.question.items) if ask.exclude_seen else frozenset()
+        numbers = self.recommended.items[self.row].tolist()
+        catalog = self.pupil.model.catalog
+        ranks: list[int] = []
+        for rank, number in enumerate(numbers):
+            if number < 0 or len(ranks) == ask.k:
+                break
+            id_ = catalog.id(number)
+            if id_ in ask.exclude or id_ in seen:
+                continue
+            described = self.items.get(id_)
+            if described is not None and not described.available:
+                continue
+            if ask.categories is None or self._item(number).category in ask.categories:
+                ranks.append(rank)
+        return ranks
 
-
-def _answer(
-    question: Question,
-    row: int,
-    chosen: Sequence[int],
-    recommended: Recommendations,
-    why: Explanation | None,
-    model: Recommender,
-    items: Mapping[str, Item],
-    version: int,
-) -> Answer:
-    numbers, scores = recommended.items[row], recommended.scores[row]
-    answered = []
-    explained = why if question.ask.explain else None
-    for rank in chosen:
-        item = known_item(int(numbers[rank]), model, items)
-        answered.append(
-            AnsweredItem(
-                item.id,
-                item.title,
-                item.category,
-                float(scores[rank]),
-                neural=None if explained is None else float(explained.neural[row, rank]),
-                memory=None if explained is None else float(explained.memory[row, rank]),
-                sessions=None if explained is None else int(explained.sessions[row, rank]),
-            )
+    def answer(self, ranks: Sequence[int], version: int) -> Answer:
+        """Return an answer of the items at these ranks."""
+        weight = float(self.recommended.weights[self.row])
+        return Answer(
+            tuple(self._answered(rank) for rank in ranks),
+            bool(self.recommended.cold[self.row]),
+            None if math.isnan(weight) else weight,
+            version,
         )
-    weight = float(recommended.weights[row])
-    return Answer(
-        tuple(answered),
-        bool(recommended.cold[row]),
-        None if math.isnan(weight) else weight,
-        version,
+
+    def _answered(self, rank: int) -> AnsweredItem:
+        item = self._item(int(self.recommended.items[self.row, rank]))
+        score = float(self.recommended.scores[self.row, rank])
+        plain = AnsweredItem(item.id, item.title, item.category, score)
+        why = self.why
+        if why is None or not self.question.ask.explain:
+            return plain
+        return replace(
+            plain,
+            neural=float(why.neural[self.row, rank]),
+            memory=float(why.memory[self.row, rank]),
+            sessions=int(why.sessions[self.row, rank]),
+            voters=tuple(self._voters(why, rank)),
+        )
+
+    def _voters(self, why: Explanation, rank: int) -> Iterator[Voter]:
+        if why.voters is not None and why.shares is not None:
+            ages, shares = why.voters[self.row, rank], why.shares[self.row, rank]
+            for age, share in zip(ages.tolist(), shares.tolist(), strict=True):
+                if age >= 0:
+                    yield Voter(None, None, share, self.pupil.origin(age))
+
+    def _item(self, number: int) -> Item:
+        """Return what is known of an item: as it was described last, or in the training data."""
+        known = self.pupil.model.catalog[number]
+        return self.items.get(known.id) or Item(known.id, known.title, known.category)
+
+
+def with_contexts(answered: Answer, log: Log, now: float) -> Answer:
+    """Look up in the log which contexts voted for the items of an answer, and when that was."""
+    return replace(
+        answered,
+        items=tuple(
+            replace(item, voters=tuple(_looked_up(voter, log, now) for voter in item.voters))
+            for item in answered.items
+        ),
     )
+
+
+def _looked_up(voter: Voter, log: Log, now: float) -> Voter:
+    found = None if voter.number is None else log.before(voter.number, CONTEXT_LENGTH)
+    if found is None:
+        return replace(voter, number=None)
+    click, before = found
+    items = tuple(str(each.item) for each in before)
+    return replace(voter, items=items, seconds=max(0.0, now - click.arrived))

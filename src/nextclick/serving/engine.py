@@ -9,46 +9,40 @@ Three threads share the work, beside those that ask:
 
 from __future__ import annotations
 
-import fcntl
 import json
-import math
-import os
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from nextclick import persistence
-from nextclick.catalog import check_id
 from nextclick.errors import BadInputError
 from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
+from nextclick.serving import watching
 from nextclick.serving.answering import Question
+from nextclick.serving.checks import check_asks, check_clicks, check_text
+from nextclick.serving.futures import both, flat, then
+from nextclick.serving.keeper import Keeper
 from nextclick.serving.learner import Learner
-from nextclick.serving.live import Live
-from nextclick.serving.log import FLUSH, ITEM, MODEL, Log
+from nextclick.serving.log import FLUSH, ITEM, MODEL, RULES, SHADOW
 from nextclick.serving.messages import (
     Answer,
     Ask,
     ClosedError,
-    CurvePoint,
     Item,
     Kept,
-    LearnerStats,
     NewClick,
+    ServiceError,
     SessionClick,
     Stats,
 )
-from nextclick.serving.pupil import Learning, Pupil
 from nextclick.serving.server import Server
 from nextclick.serving.settings import EngineSettings
-from nextclick.serving.snapshots import Snapshot, Snapshots
+from nextclick.serving.state import StateDirectory
 from nextclick.serving.writer import Writer
-
-Result = TypeVar("Result")
 
 
 class Engine:
@@ -68,7 +62,7 @@ class Engine:
     >>> state = tempfile.TemporaryDirectory()
     >>> engine = Engine.open(Path(state.name), EngineSettings(), model=model)
     >>> engine.click([NewClick("anna", "shoes")]).result()
-    [Kept(number=1, duplicate=False)]
+    [Kept(number=2, duplicate=False)]
     >>> [item.id for item in engine.recommend([Ask("anna", k=1)]).result()[0].items]
     ['socks']
     >>> engine.close()
@@ -81,14 +75,15 @@ class Engine:
         state: Path,
         settings: EngineSettings | None = None,
         *,
-        model: Recommender | None = None,
+        model: Recommender | Path | None = None,
         runtime: Runtime | None = None,
-        shadow: Recommender | None = None,
+        shadow: Recommender | Path | None = None,
     ) -> Engine:
         """Start the engine on a state directory.
 
         What the directory holds is taken up: the newest snapshot that is whole, and the log after
-        it, which is learned behind the first requests (`Stats.lag_clicks` says how far it is).
+        it. Sessions and items are at once as they were; learning what came after the snapshot goes
+        on behind the first requests (`Stats.lag_clicks` says how far it is, `flush` waits for it).
 
         Parameters
         ----------
@@ -97,55 +92,53 @@ class Engine:
         settings
             The engine's settings.
         model
-            The recommender that a new state begins with; must not be given where there is a state
-            already (`load_model` changes the model of one). It is the engine's from then on.
+            The recommender, or the directory of one, that a new state begins with. It is the
+            engine's from then on. Where there is a state already, it is not looked at: that has a
+            model, which has learned since; `load_model` puts another one in its place.
         runtime
-            Threads and device for models that are read from the state directory.
+            Threads and device for models that are read.
         shadow
-            A second recommender, which learns the same clicks from now on and is scored on them,
-            but never answers.
+            A second recommender, or the directory of one, which learns the same clicks from now on
+            and is scored on them, but never answers. The same as before the last stop goes on with
+            what it learned. Without it, there is no shadow any more.
+
+        Raises
+        ------
+        BadInputError
+            The state is in use, or damaged; or there is none, and no model.
         """
-        return cls(state, settings or EngineSettings(), model, runtime or Runtime(), shadow)
+        changing = threading.Lock()
+        files = StateDirectory(state, settings or EngineSettings(), runtime or Runtime(), changing)
+        try:
+            return cls(files, changing, model, shadow)
+        except BaseException:
+            files.close()
+            raise
 
     def __init__(
         self,
-        state: Path,
-        settings: EngineSettings,
-        model: Recommender | None,
-        runtime: Runtime,
-        shadow: Recommender | None,
+        files: StateDirectory,
+        changing: threading.Lock,
+        model: Recommender | Path | None,
+        shadow: Recommender | Path | None,
     ) -> None:
-        self.state = state
-        self.settings = settings
-        self.runtime = runtime
-        state.mkdir(parents=True, exist_ok=True)
-        self._lock_file = _locked(state)
-        try:
-            self._start(model, shadow)
-        except BaseException:
-            os.close(self._lock_file)
-            raise
-
-    def _start(self, model: Recommender | None, shadow: Recommender | None) -> None:
-        settings = self.settings
-        self._changing = threading.Lock()
+        self.settings = files.settings
+        self._files = files
+        self._closing = threading.Lock()
         self._closed = False
-        self._snapshots = Snapshots(self.state / "snapshots", settings.keep_snapshots)
-        self._wanted_snapshots: list[Future[Path]] = []
-        self._snapshot_time: float | None = None
-        self._loaded: dict[int, Recommender] = {}
-        learning = self._recover(model, shadow)
-        self._log = Log(self.state / "clicks.db")
-        self._live = self._catch_up(learning)
-        self._learner = Learner(learning, self._flush, self._rested)
+        learning, self._live = files.recover(model)
+        shadow_name = None if shadow is None else files.keep_model(shadow, "shadow")
+        self._log = files.log
+        self._learner = Learner(learning, self._log, self._flush, self._taken)
         self._writer = Writer(self._log, self._live, self._learner.take)
+        self._keeper = Keeper(files, self.settings, self._live, self._writer)
         self._server = Server(
-            self._live,
-            lambda: (learning.pupils[0], learning.version),
-            self._changing,
-            settings.questions_at_once,
+            self._log, self._live, learning, changing, self.settings.questions_at_once
         )
+        self._agree(shadow_name)
         self._learner.start()
+        if not files.checked:
+            threading.Thread(target=self._check_log, name="checker", daemon=True).start()
 
     # What callers use
 
@@ -163,7 +156,7 @@ class Engine:
             By the future: nothing was kept.
         """
         self._check_open()
-        _check_clicks(clicks)
+        check_clicks(clicks)
         return self._writer.click(clicks)
 
     def click_and_recommend(
@@ -175,14 +168,14 @@ class Engine:
         there. Raises as `click` and `recommend` do.
         """
         self._check_open()
-        _check_clicks(clicks)
-        _check_asks(asks)
+        check_clicks(clicks)
+        check_asks(asks)
         extended = [
             replace(ask, items=(*_items_of(ask.session, clicks), *ask.items)) for ask in asks
         ]
         answering = self._server.ask(self._questions(extended))
         kept = self._writer.click(clicks)
-        return _both(kept, answering)
+        return both(kept, answering)
 
     def recommend(self, asks: Sequence[Ask]) -> Future[list[Answer]]:
         """Answer questions; an answer for each.
@@ -193,7 +186,7 @@ class Engine:
             At once: a question is none (the message names it and the field); the engine is closed.
         """
         self._check_open()
-        _check_asks(asks)
+        check_asks(asks)
         return self._server.ask(self._questions(asks))
 
     def put_item(
@@ -209,15 +202,15 @@ class Engine:
         From when this is done, an item that is not available is in no answer. Raises as `click`.
         """
         self._check_open()
-        _check_text("item", id)
+        check_text("item", id)
         item = Item(id, title, category, available)
         body = json.dumps({"title": title, "category": category, "available": available})
-        return _then(self._writer.append(ITEM, id, body), lambda _: item)
+        return then(self._writer.append(ITEM, id, body), lambda _: item)
 
     def get_item(self, id: str) -> Item | None:  # noqa: A002 - what everybody calls it
         """Return what is known of an item, `None` if nothing is."""
         described = self._live.items.get(id)
-        catalog = self._learner.learning.pupils[0].model.catalog
+        catalog = self._learner.learning.pupil.model.catalog
         if described is not None or id not in catalog:
             return described
         known = catalog[int(catalog.find([id])[0])]
@@ -234,73 +227,56 @@ class Engine:
         """
         self._check_open()
         self._flush().result(timeout)
-        self._learner.reached().result(timeout)
+        self._learner.call(lambda: None).result(timeout)
 
     def snapshot(self) -> Future[Path]:
-        """Write a snapshot, as soon as no batch is open; done when it is on disk."""
-        self._check_open()
-        future: Future[Path] = Future()
-        self._wanted_snapshots.append(future)
-        return future
+        """Write a snapshot of what is learned until now; done when it is on disk.
+
+        No request waits for it. Raises `ClosedError`; by the future, what kept it from being
+        written.
+        """
+        return flat(self._learner.call(lambda: self._keeper.take(self._learner)))
 
     def load_model(self, model: Recommender | Path) -> Future[int]:
-        """Serve by another model from the next record of the log on; done with its version.
+        """Serve by another model from a next record of the log on; done with its version.
 
         No request waits for it or fails. What the state knows besides the model stays: sessions,
         descriptions, and which items are not available. The new model learns the clicks that come
-        after it; those before it should be in its training. Raises as `click`, and `BadInputError`
-        for a path that holds no model.
+        after it; those before it should be in its training, as it is not told of them. A copy of it
+        is kept in the state directory, and its name in the log, so that a recovery takes it up at
+        the same click.
+
+        Raises
+        ------
+        ClosedError
+            At once.
+        BadInputError
+            By the future: the path holds no model, or there is no space for a copy.
         """
         self._check_open()
-        if isinstance(model, Path):
-            model = persistence.load(model, self.runtime)
-        version = self._learner.learning.version + 1
-        persistence.save(model, self._model_path(version))
-        self._loaded[version] = model
-        self._writer.append(MODEL, body=json.dumps({"version": version})).result()
-        return _then(self._learner.reached(), lambda _: version)
+        return self._keeper.background.submit(self._load, model)
 
     def stats(self) -> Stats:
         """Return how the service is doing."""
-        now = time.time()
-        learning, last = self._learner.learning, self._log.last
-        main, *others = learning.pupils
-        group = learning.course.group
-        return Stats(
-            clicks=self._log.clicks,
-            duplicates=self._writer.duplicates,
-            refused=self._writer.refused,
-            recommendations=self._server.answered,
-            sessions=len(self._live.sessions),
-            queue=self._server.waiting,
-            log_number=last,
-            learned_number=learning.position,
-            lag_clicks=last - learning.position,
-            lag_seconds=max(0.0, now - group[0].click.arrived) if group else 0.0,
-            model_version=learning.version,
-            model=_learner_stats(main, now),
-            shadow=_learner_stats(others[0], now) if others else None,
-            curve=tuple(
-                CurvePoint(at, 60.0, quality, None) for at, quality in main.quality.curve()
-            ),
-            new_items=(),
-            snapshot_number=self._snapshots.newest_position,
-            snapshot_time=self._snapshot_time,
-            learning_error=self._learner.error,
-        )
+        return watching.look(self._live, self._writer, self._learner, self._server, self._keeper)
 
     def close(self) -> None:
-        """Stop: answer what was asked, write what was sent, learn it. Harmless if closed."""
-        if self._closed:
-            return
-        self._closed = True
-        self._writer.close()
-        self._learner.close()
-        self._server.close()
-        for future in self._wanted_snapshots:
-            future.set_exception(ClosedError("the engine was closed"))
-        self._log.close()
-        os.close(self._lock_file)
+        """Stop: write what was sent, answer what was asked, take a snapshot. Harmless if closed.
+
+        What is not learned by then is learned after the next start.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._writer.close()
+            self._server.close()
+            self._learner.close()
+            if not self._learner.error and self._keeper.position < self._learner.learning.position:
+                with suppress(Exception):  # reported; all that is lost is time
+                    self._keeper.take(self._learner).result()
+            self._keeper.close()
+            self._files.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -308,56 +284,38 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Starting
+    def _agree(self, shadow_name: str | None) -> None:
+        """Write to the log what replay has to know and is not as it was."""
+        rules = {
+            "write_every": self.settings.write_every,
+            "sessions": {
+                "idle": self.settings.idle,
+                "length": self.settings.session_length,
+                "limit": self.settings.open_sessions,
+            },
+        }
+        if rules != self._live.rules:
+            self._writer.append(RULES, body=json.dumps(rules)).result()
+        if shadow_name != self._live.shadow:
+            self._writer.append(SHADOW, body=json.dumps({"name": shadow_name})).result()
 
-    def _recover(self, model: Recommender | None, shadow: Recommender | None) -> Learning:
-        snapshot = self._snapshots.newest(self.runtime)
-        if snapshot is None:
-            if model is None:
-                raise BadInputError(f"{self.state}: no state is there; give a model to begin with")
-            pupils = [Pupil(each, self._changing) for each in (model, shadow) if each is not None]
-            self._snapshots.write(Snapshot(0, {"model": model}, {"models": ["model"]}))
-            return Learning(self.settings, pupils, self._take_over)
-        if model is not None:
-            raise BadInputError(
-                f"{self.state}: a state is there already, with a model that learned; start without "
-                "a model, or load one afterwards"
-            )
-        pupils = [Pupil(snapshot.models["model"], self._changing)]
-        return Learning(self.settings, pupils, self._take_over, position=snapshot.position)
-
-    def _catch_up(self, learning: Learning) -> Live:
-        """Take what the log has beyond the snapshot."""
-        items: dict[str, Item] = {}
-        live = Live(learning.course.sessions.copy(), items)
-        for records in self._log.read(learning.position):
-            for record in records:
-                learning.take(record)
-                live.apply(record)
-        return live
-
-    def _take_over(self, version: int) -> Pupil:
-        """Return the model of this version: it was loaded just now, or before a restart."""
-        model = self._loaded.pop(version, None)
-        if model is None:
-            model = persistence.load(self._model_path(version), self.runtime)
-        return Pupil(model, self._changing)
-
-    def _model_path(self, version: int) -> Path:
-        return self.state / "models" / str(version)
-
-    # Going on
+    def _load(self, model: Recommender | Path) -> int:
+        name = self._files.keep_model(model, "model")
+        self._writer.append(MODEL, body=json.dumps({"name": name})).result()
+        return self._learner.call(lambda: self._learner.learning.version).result()
 
     def _flush(self) -> Future[Any]:
         return self._writer.append(FLUSH)
 
-    def _rested(self) -> None:
-        while self._wanted_snapshots:
-            learning = self._learner.learning
-            models = {"model": learning.pupils[0].model}
-            path = self._snapshots.write(Snapshot(learning.position, models, {"models": ["model"]}))
-            self._snapshot_time = time.time()
-            self._wanted_snapshots.pop().set_result(path)
+    def _taken(self) -> None:
+        self._keeper.take_if_due(self._learner)
+
+    def _check_log(self) -> None:
+        """Look through the part of the log that a start passes over."""
+        try:
+            self._log.check_all(lambda: self._closed, pause=0.1)
+        except (BadInputError, ServiceError) as error:
+            self._keeper.report(str(error))
 
     def _questions(self, asks: Sequence[Ask]) -> list[Question]:
         get = self._live.sessions.get
@@ -370,95 +328,3 @@ class Engine:
 
 def _items_of(session: str | None, clicks: Sequence[NewClick]) -> list[str]:
     return [click.item for click in clicks if click.session == session]
-
-
-def _both(
-    kept: Future[list[Kept]], answering: Future[list[Answer]]
-) -> Future[tuple[list[Kept], list[Answer]]]:
-    """Return what is done when both are; nobody waits for the other meanwhile."""
-    both: Future[tuple[list[Kept], list[Answer]]] = Future()
-    turn = threading.Lock()
-
-    def done(_: Future[Any]) -> None:
-        with turn:
-            if both.done() or not (kept.done() and answering.done()):
-                return
-            try:
-                both.set_result((kept.result(), answering.result()))
-            except Exception as error:
-                both.set_exception(error)
-
-    kept.add_done_callback(done)
-    answering.add_done_callback(done)
-    return both
-
-
-def _then(first: Future[Any], result: Callable[[Any], Result]) -> Future[Result]:
-    """Return a future of what `result` makes of the first one's."""
-    second: Future[Result] = Future()
-
-    def done(_: Future[Any]) -> None:
-        try:
-            second.set_result(result(first.result()))
-        except Exception as error:
-            second.set_exception(error)
-
-    first.add_done_callback(done)
-    return second
-
-
-def _learner_stats(pupil: Pupil, now: float) -> LearnerStats:
-    return LearnerStats(
-        pupil.model.label,
-        pupil.model.n_items,
-        getattr(pupil.model, "memory_entries", None),
-        pupil.steps,
-        pupil.quality.last_hour(now),
-        pupil.quality.start,
-    )
-
-
-def _locked(state: Path) -> int:
-    """Take the state directory for this process, or say that another one has it."""
-    descriptor = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise BadInputError(
-            f"{state}: another service uses this state directory; stop it, or give another one"
-        ) from None
-    return descriptor
-
-
-def _check_clicks(clicks: Sequence[NewClick]) -> None:
-    for place, click in enumerate(clicks):
-        for name, value in (
-            ("session", click.session),
-            ("item", click.item),
-            ("event_id", click.event_id),
-        ):
-            if value is None and name == "event_id":
-                continue
-            _check_text(f"click {place}: {name}", value)
-        if click.timestamp is not None and not math.isfinite(click.timestamp):
-            raise BadInputError(f"click {place}: timestamp is {click.timestamp}; give seconds")
-
-
-def _check_text(what: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise BadInputError(f"{what} is not text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise BadInputError(f"{what} is not text that UTF-8 can hold") from None
-    try:
-        check_id(value)
-    except BadInputError as error:
-        raise BadInputError(f"{what}: {error}") from None
-
-
-def _check_asks(asks: Sequence[Ask]) -> None:
-    for place, ask in enumerate(asks):
-        if ask.k < 1:
-            raise BadInputError(f"question {place}: k is {ask.k}; ask for at least one item")

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from nextclick.serving.log import Record
-from nextclick.serving.pupil import Learning
+from nextclick.serving.learning import Learning
+from nextclick.serving.log import Log, Record
+from nextclick.serving.mailbox import Mailbox
+from nextclick.serving.messages import ClosedError, ServiceError
+
+Result = TypeVar("Result")
+
+BACKLOG = 100_000
+"""Records that wait in memory; what comes when there are more is read from the log again."""
 
 _log = logging.getLogger(__name__)
+
+
+class _Call:
+    """Something to be done on the learner's thread, between two records."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self.do = do
+        self.future: Future[Any] = Future()
 
 
 class Learner:
@@ -22,69 +38,116 @@ class Learner:
     Parameters
     ----------
     learning
-        What learns.
+        What learns; it may be behind the log.
+    log
+        The log, for what is not in memory.
     flush
-        Asks for a flush record: the open group has waited for `flush_after` seconds.
-    rested
-        Called on this thread whenever no batch is open.
+        Asks for a flush record, when the open group has waited for `flush_after` seconds.
+    taken
+        Called on this thread after records were taken.
     """
 
     def __init__(
-        self, learning: Learning, flush: Callable[[], object], rested: Callable[[], object]
+        self,
+        learning: Learning,
+        log: Log,
+        flush: Callable[[], object],
+        taken: Callable[[], object],
     ) -> None:
         self.learning = learning
         self.error: str | None = None
+        self._log = log
         self._flush = flush
-        self._rested = rested
-        self._queue: queue.SimpleQueue[Sequence[Record] | Future[Any] | None] = queue.SimpleQueue()
+        self._taken = taken
+        self._stopping = False
+        self._arrivals: deque[tuple[int, float]] = deque()
+        self._mailbox: Mailbox[Sequence[Record] | int | _Call] = Mailbox()
+        self._mailbox.put(log.last)
         self._thread = threading.Thread(target=self._run, name="learner", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, with what the log has already."""
         self._thread.start()
 
     def take(self, records: Sequence[Record]) -> None:
         """Learn these records, when those before them are learned."""
-        self._queue.put(records)
+        last = records[-1]
+        self._arrivals.append((last.number, last.arrived))
+        # A plain number stands for records that are to be read from the log.
+        far_behind = last.number - self.learning.position > BACKLOG
+        self._mailbox.put(last.number if far_behind else records)
 
-    def reached(self) -> Future[None]:
-        """Return what is done when the learner has taken all that it was given until now."""
-        future: Future[None] = Future()
-        self._queue.put(future)
-        return future
+    def call(self, do: Callable[[], Result]) -> Future[Result]:
+        """Do something between two records, after all that was given until now."""
+        call = _Call(do)
+        self._mailbox.put(call)
+        return call.future
+
+    def lag_seconds(self, now: float) -> float:
+        """Return how long ago the oldest record arrived that no answer can know of yet."""
+        group = list(self.learning.group)
+        if group:
+            return max(0.0, now - group[0].click.arrived)
+        try:
+            return max(0.0, now - self._arrivals[0][1])
+        except IndexError:
+            return 0.0
 
     def close(self) -> None:
-        """Learn what was given, and end."""
-        self._queue.put(None)
+        """End soon; what is not learned yet is in the log."""
+        self._stopping = True
+        self._mailbox.close()
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            while self._next():
-                pass
-        except Exception as error:
-            self.error = repr(error)
-            _log.exception("the learner stopped; recommendations go on")
+        with suppress(ClosedError):
+            while True:
+                given = self._mailbox.get(timeout=self._patience())
+                if not given:
+                    self._flush()
+                    given = self._mailbox.get()
+                self._handle(given[0])
 
-    def _next(self) -> bool:
-        try:
-            given = self._queue.get(timeout=self._patience())
-        except queue.Empty:
-            self._flush()
-            given = self._queue.get()
-        if isinstance(given, Future):
-            given.set_result(None)
-            return True
-        for record in given or ():
+    def _handle(self, given: Sequence[Record] | int | _Call) -> None:
+        if isinstance(given, _Call):
+            self._do(given)
+        elif not (self.error or self._stopping):
+            try:
+                self._learn(given)
+            except Exception as error:
+                self.error = f"{type(error).__name__}: {error}"
+                _log.exception("the learner stopped; clicks are kept, and answers go on")
+
+    def _learn(self, given: Sequence[Record] | int) -> None:
+        if not isinstance(given, int):
+            self._take(given)
+            return
+        for records in self._log.read(self.learning.position, given):
+            self._take(records)
+            if self._stopping:
+                return
+
+    def _take(self, records: Sequence[Record]) -> None:
+        for record in records:
             self.learning.take(record)
-            if self.learning.at_rest:
-                self._rested()
-        return given is not None
+            if self._stopping:
+                return
+        while self._arrivals and self._arrivals[0][0] <= self.learning.position:
+            self._arrivals.popleft()
+        self._taken()
+
+    def _do(self, call: _Call) -> None:
+        try:
+            if self.error:
+                raise ServiceError(f"the learner has stopped: {self.error}")
+            call.future.set_result(call.do())
+        except Exception as error:
+            call.future.set_exception(error)
 
     def _patience(self) -> float | None:
         """Return how long the open group may wait, `None` if there is none."""
-        group = self.learning.course.group
-        if not group:
+        group = self.learning.group
+        if not group or self.error:
             return None
         waited = time.time() - group[0].click.arrived
         return min(max(0.0, self.learning.settings.flush_after - waited), 60.0)

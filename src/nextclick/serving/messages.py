@@ -122,11 +122,14 @@ class Voter:
         How long ago the recommended item was clicked after it; `None` likewise.
     share
         Its share of what the memory says.
+    number
+        The number of the click's record in the log; `None` likewise.
     """
 
     items: tuple[str, ...] | None
     seconds: float | None
     share: float
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +313,11 @@ class Stats:
         Items first clicked in the last hour, newest first.
     snapshot_number, snapshot_time
         The last record that the newest snapshot holds, and when it was written.
-    learning_error
-        What stopped the learner, if something did; recommendations go on meanwhile.
+    learning_error, writing_error
+        What stopped the learner, or the writer, if something did; recommendations go on meanwhile.
+    problems
+        What else went wrong, and did not stop anything: a damaged snapshot that was passed over, a
+        snapshot that could not be written, a damaged record that was learned long ago.
     """
 
     clicks: int
@@ -332,3 +338,5 @@ class Stats:
     snapshot_number: int | None
     snapshot_time: float | None
     learning_error: str | None = None
+    writing_error: str | None = None
+    problems: tuple[str, ...] = ()

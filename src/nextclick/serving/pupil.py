@@ -1,21 +1,24 @@
-"""A model that learns from the log: a function of its records, in their order."""
+"""A model that learns from the log, and how well it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nextclick.clicks import CONTEXT_LENGTH, Contexts, Transitions
 from nextclick.evaluation.metrics import ranks_of
-from nextclick.recommender import LEARNING_BATCH, Recommender, Tested
+from nextclick.memory.window import Window
+from nextclick.persistence import Picture
+from nextclick.recommender import LEARNING_BATCH, Recommender, State, Tested
 from nextclick.serving.live import click_time
-from nextclick.serving.log import CLICK, FLUSH, MODEL, Record
+from nextclick.serving.log import Record
+from nextclick.serving.packing import pack, unpack
 from nextclick.serving.quality import CUTOFF, LiveQuality
-from nextclick.serving.settings import EngineSettings
-from nextclick.sessions import OpenSession, Sessions
+from nextclick.sessions import OpenSession
 
 
 class Pending(NamedTuple):
@@ -25,16 +28,31 @@ class Pending(NamedTuple):
     click: Record
 
 
-class Course:
-    """The sessions behind the learner, and the transitions that wait in the open group."""
+@dataclass(frozen=True, eq=False)
+class PupilState:
+    """A pupil at a moment: its model, and what it takes to go on.
 
-    def __init__(self, settings: EngineSettings) -> None:
-        self.sessions = Sessions(settings.idle, settings.session_length, settings.open_sessions)
-        self.group: list[Pending] = []
+    Parameters
+    ----------
+    model
+        A picture of the model.
+    outline
+        The rest as JSON takes it.
+    arrays
+        The rest's arrays.
+    """
+
+    model: Picture
+    outline: dict[str, Any]
+    arrays: State
 
 
 class Pupil:
     """A model, tested on each transition and then taught it, a batch at a time.
+
+    Everything it does is a function of the groups it is given, in their order: as in
+    `nextclick.evaluation.prequential.evaluate`, a group is tested, then remembered, and a step is
+    taken after every 100.
 
     Parameters
     ----------
@@ -44,23 +62,33 @@ class Pupil:
         What is held while the model changes.
     """
 
-    def __init__(
-        self,
-        model: Recommender,
-        changing: AbstractContextManager[object] | None = None,
-    ) -> None:
+    def __init__(self, model: Recommender, changing: AbstractContextManager[object]) -> None:
         self.model = model
         self.quality = LiveQuality()
         self.steps = 0
         self.known_before = model.n_items
-        self._changing = changing or nullcontext()
-        self._batch: list[Transitions] = []
-        self._tested: list[Tested] = []
-        self.in_batch = 0
+        self._changing = changing
+        self._batch: list[tuple[Transitions, Tested]] = []
+        # For each entry that the memory wrote here, the click it was written for.
+        self._origins = Window.empty(np.int64)
 
-    def meet(self, item: str) -> None:
-        """Give an item its number when it is clicked, in the order of the log."""
+    @property
+    def room(self) -> int:
+        """How many more transitions the open batch takes."""
+        return LEARNING_BATCH - sum(len(piece) for piece, _ in self._batch)
+
+    @property
+    def memory_entries(self) -> int | None:
+        """How many transitions the model's memory holds, if it has one."""
+        entries: int | None = getattr(self.model, "memory_entries", None)
+        return entries
+
+    def meet(self, item: str) -> bool:
+        """Give an item its number when it is clicked, in the log's order; whether it was new."""
+        if item in self.model.catalog:
+            return False
         self.model.catalog.add([item])
+        return True
 
     def take(self, group: Sequence[Pending]) -> None:
         """Test and remember a group; take a learning step when it fills the batch."""
@@ -69,17 +97,50 @@ class Pupil:
         self._score(group, transitions, tested)
         with self._changing:
             self.model.remember(transitions, tested)
-        self._batch.append(transitions)
-        self._tested.append(tested)
-        self.in_batch += len(group)
-        if self.in_batch == LEARNING_BATCH:
+            self._note_origins(group)
+        self._batch.append((transitions, tested))
+        if not self.room:
             self._step()
 
+    def origin(self, age: int) -> int | None:
+        """Return the number of the click that a memory entry was written for, if it was here."""
+        place = len(self._origins) - 1 - age
+        return int(self._origins.values[place]) if age >= 0 and place >= 0 else None
+
+    def state(self) -> PupilState:
+        """Return what it takes to go on from here, to the last bit."""
+        arrays: State = {}
+        outline = {
+            "steps": self.steps,
+            "known_before": self.known_before,
+            "quality": self.quality.state(),
+            "batch": pack(self._batch, arrays, "batch"),
+        }
+        arrays["origins"] = self._origins.values.copy()
+        return PupilState(Picture.of(self.model, copy=True), outline, arrays)
+
+    def restore(self, outline: Mapping[str, Any], arrays: State) -> None:
+        """Take up what `state` returned; the model is restored already."""
+        self.steps = outline["steps"]
+        self.known_before = outline["known_before"]
+        self.quality.restore(outline["quality"])
+        self._batch = [(piece, tested) for piece, tested in unpack(outline["batch"], arrays)]
+        self._origins = Window(arrays["origins"])
+
     def _step(self) -> None:
+        transitions = _together([piece for piece, _ in self._batch])
+        tested = [tested for _, tested in self._batch]
+        take_step = self.model.plan(transitions, tested)  # the long part: nobody waits for it
         with self._changing:
-            self.model.step(_together(self._batch), self._tested)
-        self._batch, self._tested, self.in_batch = [], [], 0
+            take_step()
+        self._batch = []
         self.steps += 1
+
+    def _note_origins(self, group: Sequence[Pending]) -> None:
+        entries = self.memory_entries
+        if entries is not None:
+            self._origins.append(np.array([pending.click.number for pending in group]))
+            self._origins.drop(max(0, len(self._origins) - entries))
 
     def _transitions(self, group: Sequence[Pending]) -> Transitions:
         find = self.model.catalog.find
@@ -102,82 +163,11 @@ class Pupil:
         self.quality.add(arrived, ranks, new, tested.recommendations.weights)
 
 
-class Learning:
-    """What learns: the sessions behind the log, the model that serves, and its shadow.
-
-    Parameters
-    ----------
-    settings
-        The engine's.
-    pupils
-        The model that serves; and the shadow, if there is one.
-    position
-        The number of the last record that was taken.
-    version
-        Of the model that serves.
-    load
-        Returns the pupil that takes over at a `model` record, given its version.
-    """
-
-    def __init__(
-        self,
-        settings: EngineSettings,
-        pupils: list[Pupil],
-        load: Callable[[int], Pupil],
-        *,
-        position: int = 0,
-        version: int = 1,
-    ) -> None:
-        self.settings = settings
-        self.pupils = pupils
-        self.position = position
-        self.version = version
-        self._load = load
-        self.course = Course(settings)
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing is pending: no group, and no batch, is open."""
-        return not self.course.group and not any(pupil.in_batch for pupil in self.pupils)
-
-    def take(self, record: Record) -> None:
-        """Take the next record of the log."""
-        if record.kind == CLICK:
-            self._click(record)
-        elif record.kind == FLUSH:
-            self._close_group()
-        elif record.kind == MODEL:
-            self._close_group()
-            version = self.version + 1
-            self.pupils[0], self.version = self._load(version), version
-        self.position = record.number
-
-    def _click(self, click: Record) -> None:
-        session, item = str(click.session), str(click.item)
-        for pupil in self.pupils:
-            pupil.meet(item)
-        before = self.course.sessions.click(session, item, click_time(click), click.arrived)
-        if before is None:
-            return
-        group = self.course.group
-        group.append(Pending(before, click))
-        room = min(LEARNING_BATCH - pupil.in_batch for pupil in self.pupils)
-        if len(group) == min(self.settings.write_every, room):
-            self._close_group()
-
-    def _close_group(self) -> None:
-        group, self.course.group = self.course.group, []
-        if group:
-            for pupil in self.pupils:
-                pupil.take(group)
-
-
 def _together(pieces: Sequence[Transitions]) -> Transitions:
     """Return the transitions of several pieces as one."""
-    contexts = [context for piece in pieces for context in piece.contexts]
     return Transitions(
         Contexts.of(
-            contexts,
+            [context for piece in pieces for context in piece.contexts],
             sessions=np.concatenate([piece.contexts.sessions for piece in pieces]),
             times=np.concatenate([piece.contexts.times for piece in pieces]),
         ),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 
-from nextclick.serving.answering import Question, answer
+from nextclick.serving.answering import Question, answer, with_contexts
+from nextclick.serving.learning import Learning
 from nextclick.serving.live import Live
-from nextclick.serving.messages import Answer
-from nextclick.serving.pupil import Pupil
+from nextclick.serving.log import Log
+from nextclick.serving.mailbox import Mailbox
+from nextclick.serving.messages import Answer, ClosedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +30,12 @@ class Server:
 
     Parameters
     ----------
+    log
+        Where to look up what explains an answer.
     live
         What is known of items.
-    serving
-        Says who answers: the pupil, and its version.
+    learning
+        Who answers: its pupil.
     unchanging
         What is held while the model is asked, so that it does not change meanwhile.
     at_once
@@ -39,44 +44,44 @@ class Server:
 
     def __init__(
         self,
+        log: Log,
         live: Live,
-        serving: Callable[[], tuple[Pupil, int]],
+        learning: Learning,
         unchanging: threading.Lock,
         at_once: int,
     ) -> None:
         self.answered = 0
+        self.first_recommended: dict[str, float] = {}
+        """How soon after its first click an item of the last hour was in an answer."""
+        self._log = log
         self._live = live
-        self._serving = serving
+        self._learning = learning
         self._unchanging = unchanging
         self._at_once = at_once
-        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._mailbox: Mailbox[_Waiting] = Mailbox()
         self._thread = threading.Thread(target=self._run, name="server", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
         """How many are waiting for answers."""
-        return self._queue.qsize()
+        return len(self._mailbox)
 
     def ask(self, questions: Sequence[Question]) -> Future[list[Answer]]:
         """Answer questions together."""
         waiting = _Waiting(questions, Future())
-        self._queue.put(waiting)
+        self._mailbox.put(waiting)
         return waiting.future
 
     def close(self) -> None:
         """Answer what was asked, and end."""
-        self._queue.put(None)
+        self._mailbox.close()
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            batch = [self._queue.get()]
-            while not self._queue.empty() and len(batch) < self._at_once:
-                batch.append(self._queue.get())
-            self._answer([waiting for waiting in batch if waiting is not None])
-            if None in batch:
-                return
+        with suppress(ClosedError):
+            while True:
+                self._answer(self._mailbox.get(self._at_once))
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
         questions = [question for waiting in batch for question in waiting.questions]
@@ -85,15 +90,33 @@ class Server:
         else:
             try:
                 with self._unchanging:
-                    pupil, version = self._serving()
-                    answers = answer(questions, pupil.model, self._live.items, version)
+                    pupil, version = self._learning.serving
+                    answers = answer(questions, pupil, version, self._live.items)
+                if any(question.ask.explain for question in questions):
+                    now = time.time()
+                    answers = [with_contexts(each, self._log, now) for each in answers]
             except Exception as error:
                 for waiting in batch:
                     waiting.future.set_exception(error)
                 return
         self.answered += len(answers)
+        self._note_new(answers)
         start = 0
         for waiting in batch:
             stop = start + len(waiting.questions)
             waiting.future.set_result(answers[start:stop])
             start = stop
+
+    def _note_new(self, answers: Sequence[Answer]) -> None:
+        """Note how soon items of the last hour are recommended for the first time."""
+        new, noted = self._learning.new_items, self.first_recommended
+        if not new:
+            return
+        now = time.time()
+        for answered in answers:
+            for item in answered.items:
+                if item.id in new and item.id not in noted:
+                    noted[item.id] = max(0.0, now - new[item.id])
+        if len(noted) > 2 * len(new) + 1_000:
+            for id_ in [id_ for id_ in noted if id_ not in new]:
+                del noted[id_]

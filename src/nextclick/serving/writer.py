@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-import queue
+import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nextclick.serving.live import Live
 from nextclick.serving.log import CLICK, Log, Record
-from nextclick.serving.messages import Kept, NewClick
+from nextclick.serving.mailbox import Mailbox
+from nextclick.serving.messages import (
+    ClosedError,
+    DiskFullError,
+    Kept,
+    LogFailedError,
+    NewClick,
+    ServiceError,
+)
+
+_log = logging.getLogger(__name__)
+
+
+AT_ONCE = 1_000
+"""How many requests share a commit at most."""
+
+CHECKPOINT_SECONDS = 2.0
+"""How often what was appended is moved into the database file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +63,19 @@ class Writer:
         self.log = log
         self.duplicates = 0
         self.refused = 0
+        self.error: str | None = None
         self._live = live
         self._kept = kept
-        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
-        self._thread.start()
+        self._old: tuple[int, float] | None = None
+        self._mailbox: Mailbox[_Write] = Mailbox()
+        self._closing = threading.Event()
+        self._moved = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, name="writer", daemon=True),
+            threading.Thread(target=self._checkpoint, name="checkpointer", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def click(self, clicks: Sequence[NewClick]) -> Future[list[Kept]]:
         """Append clicks that were not kept before."""
@@ -58,34 +85,45 @@ class Writer:
         """Append a record of another kind."""
         return self._put(_Write((), Record(0, kind, 0.0, item=item, body=body), Future()))
 
+    def forget(self, number: int, arrived: float) -> None:
+        """Delete, little by little, the records up to a number that arrived before a time."""
+        self._old = (number, arrived)
+        self._put(_Write((), None, Future()))  # so that a writer without work begins
+
     def close(self) -> None:
         """Write what was sent, and end."""
-        self._queue.put(None)
-        self._thread.join()
+        self._closing.set()
+        self._mailbox.close()
+        for thread in self._threads:
+            thread.join()
 
     def _put(self, write: _Write) -> Future[list[Kept]]:
-        self._queue.put(write)
+        self._mailbox.put(write)
         return write.future
 
     def _run(self) -> None:
-        going_on = True
-        while going_on:
-            writes = [self._queue.get()]
-            while not self._queue.empty():
-                writes.append(self._queue.get())
-            going_on = None not in writes
-            self._commit([write for write in writes if write is not None])
+        with suppress(ClosedError):
+            while True:
+                writes = self._mailbox.get(AT_ONCE, timeout=None if self._old is None else 0)
+                if writes:
+                    self._commit(writes)
+                self._clean_up()
 
     def _commit(self, writes: Sequence[_Write]) -> None:
         try:
             group = _Group(self.log)
             answers = [group.add(write) for write in writes]
             if group.records:
-                self.log.append(group.records)
+                self._append(group.records)
+        except DiskFullError as error:
+            if len(writes) > 1:  # there may be space for some
+                for write in writes:
+                    self._commit([write])
+            else:
+                self._refuse(writes, error)
+            return
         except Exception as error:
-            self.refused += sum(len(write.clicks) for write in writes)
-            for write in writes:
-                write.future.set_exception(error)
+            self._refuse(writes, error)
             return
         for record in group.records:
             self._live.apply(record)
@@ -94,6 +132,46 @@ class Writer:
         self.duplicates += sum(kept.duplicate for answer in answers for kept in answer)
         for write, answer in zip(writes, answers, strict=True):
             write.future.set_result(answer)
+
+    def _append(self, records: Sequence[Record]) -> None:
+        if self.error:
+            raise LogFailedError(f"{self.error}; start the service again when the disk is well")
+        try:
+            self.log.append(records)
+        except LogFailedError as error:
+            # After a failed sync nobody knows what is on disk: only reading it anew tells.
+            self.error = str(error)
+            raise
+
+    def _refuse(self, writes: Sequence[_Write], error: Exception) -> None:
+        self.refused += sum(len(write.clicks) for write in writes)
+        for write in writes:
+            write.future.set_exception(error)
+
+    def _clean_up(self) -> None:
+        """Do a little of what can wait."""
+        try:
+            if self._old is not None and not self.log.forget(*self._old):
+                self._old = None
+            if self._moved.is_set():
+                self._moved.clear()
+                self.log.checkpoint(writing=True)
+        except (ServiceError, sqlite3.Error) as error:
+            self._old = None
+            _log.warning("%s: cleaning up has to wait: %s", self.log.path, error)
+
+    def _checkpoint(self) -> None:
+        """Move what was appended into the database file, where commits need not wait for it."""
+        moved = 0
+        while not self._closing.wait(CHECKPOINT_SECONDS):
+            if self.log.last == moved:
+                continue
+            moved = self.log.last
+            try:
+                self.log.checkpoint(writing=False)
+            except sqlite3.Error as error:
+                _log.warning("%s: a checkpoint has to wait: %s", self.log.path, error)
+            self._moved.set()
 
 
 class _Group:

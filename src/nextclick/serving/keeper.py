@@ -1,0 +1,98 @@
+"""The keeper: takes snapshots, and clears away what is too old to be needed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from nextclick.serving.learner import Learner
+from nextclick.serving.live import Live
+from nextclick.serving.settings import EngineSettings
+from nextclick.serving.snapshots import Contents
+from nextclick.serving.state import StateDirectory
+from nextclick.serving.writer import Writer
+
+_PROBLEMS = 20
+"""How many problems are remembered."""
+
+_log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Takes snapshots when they are due: copied by the learner, written by a thread of its own.
+
+    Parameters
+    ----------
+    state
+        Where to.
+    settings
+        When.
+    live
+        What is known of items.
+    writer
+        Who deletes old records.
+    """
+
+    def __init__(
+        self, state: StateDirectory, settings: EngineSettings, live: Live, writer: Writer
+    ) -> None:
+        self.state = state
+        self.settings = settings
+        self.time: float | None = None
+        self._live = live
+        self._writer = writer
+        self._position = max(state.snapshots.positions, default=0)
+        self._tried = time.monotonic()
+        self._writing: Future[Path] | None = None
+        self.background = ThreadPoolExecutor(1, "background")
+
+    @property
+    def position(self) -> int:
+        """The last record that is in the newest snapshot."""
+        return self._position
+
+    def take_if_due(self, learner: Learner) -> None:
+        """Take a snapshot if it is time; for the thread that learns."""
+        new = learner.learning.position - self._position
+        if not new or (self._writing is not None and not self._writing.done()):
+            return
+        clicks, seconds = self.settings.snapshot_clicks, self.settings.snapshot_seconds
+        by_clicks = clicks is not None and new >= clicks
+        by_time = seconds is not None and time.monotonic() - self._tried >= seconds
+        if by_time or (by_clicks and time.monotonic() - self._tried >= 1):
+            self.take(learner)
+
+    def take(self, learner: Learner) -> Future[Path]:
+        """Copy everything, and write it in the background; for the thread that learns."""
+        self._tried = time.monotonic()
+        contents = Contents.of(learner.learning, list(self._live.items.values()))
+        self._writing = self.background.submit(self._write, contents)
+        return self._writing
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self.background.shutdown()
+
+    def _write(self, contents: Contents) -> Path:
+        try:
+            path = self.state.snapshots.write(contents)
+        except Exception as error:
+            self.report(f"a snapshot was not written: {error}")
+            raise
+        self._position = contents.position
+        self.time = time.time()
+        oldest = min(self.state.snapshots.positions)
+        needed = [name for number, name in list(self._live.loaded) if number > oldest]
+        self.state.forget_models(needed)
+        if self.settings.keep_log is not None:
+            self._writer.forget(oldest, self.time - self.settings.keep_log)
+        return path
+
+    def report(self, problem: str) -> None:
+        """Remember what went wrong, for those who watch."""
+        _log.warning("%s", problem)
+        problems = self.state.problems
+        problems.append(problem)
+        del problems[:-_PROBLEMS]
