@@ -68,7 +68,8 @@ class PlainSessionKNN:
             for item in items:
                 sums[item] += vote
         best = sorted(sums, key=lambda item: (-sums[item], -self.last_entered[item]))[:k]
-        return [(item, sums[item] / UNIT) for item in best]
+        total = sum(sums.values())
+        return [(item, sums[item] / total) for item in best]
 
     def _nearest(self, session: int, context: list[int]) -> list[tuple[int, set[int], set[int]]]:
         current = set(context)

@@ -65,6 +65,14 @@ METHODS: Mapping[str, Method] = {
         "the nearest past sessions, later clicks weighing more", _SESSION_KNN, {"kind": "s-sknn"}
     ),
     "sknn": Method("the nearest past sessions", _SESSION_KNN, {"kind": "sknn"}),
+    "v-sknn": Method(
+        "the nearest past sessions, later clicks and rare items weighing more",
+        "nextclick.baselines.v_sknn:VSKNN",
+    ),
+    "stan": Method(
+        "the nearest past sessions, near in sequence and time", "nextclick.baselines.stan:STAN"
+    ),
+    "vstan": Method("STAN with the votes of V-SKNN", "nextclick.baselines.stan:VSTAN"),
     "popularity": Method("what is clicked most", "nextclick.baselines.popularity:Popularity"),
 }
 

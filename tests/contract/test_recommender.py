@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nextclick import persistence
+from nextclick.baselines.predictor import Predictor
 from nextclick.clicks import ClickLog, Contexts, Transitions
 from nextclick.datasets.prepared import PreparedData
 from nextclick.errors import BadInputError
@@ -318,6 +319,24 @@ def test_an_explanation_adds_up(
         pytest.skip(f"{model.label} has one part only")
     np.testing.assert_allclose(why.neural + why.memory, answer.scores, rtol=1e-4, atol=1e-6)
     assert ((why.sessions > 0) == (why.memory > 0)).all()
+
+
+def test_scores_are_probabilities(
+    model: Recommender, contexts: Contexts, stream: list[Transitions]
+) -> None:
+    if not isinstance(model, Predictor):
+        pytest.skip(f"{model.label} does not say so")
+    model.learn(stream[0])
+    everything = np.tile(np.arange(model.n_items), (len(contexts), 1))
+    shares = model.probabilities(contexts, everything)
+    assert (shares >= 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    answer = model.recommend(contexts, 10)
+    items = np.column_stack([answer.items, np.full(len(contexts), 9999)])
+    asked = model.probabilities(contexts, items)
+    np.testing.assert_allclose(asked[:, :-1], answer.scores, rtol=1e-12)
+    assert (asked[:, -1] == 0).all()
+    assert (model.probabilities(Contexts.of([[], [-1, 9999]]), everything[:2]) == 0).all()
 
 
 @pytest.mark.parametrize("kind", ["clustered", "exact"])

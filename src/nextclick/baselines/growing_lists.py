@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from nextclick.baselines.compiled import NOTHING, compiled
 from nextclick.clicks import Ints, ragged_index
 from nextclick.growing import Growing
 from nextclick.recommender import State
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def compiled(function: Function) -> Function:
-    """Compile a function when it is first called, and keep the result on disk.
-
-    What is kept is renewed when the file of the function changes, not when that of a compiled
-    function which it calls does: after editing such a one, touch the callers' files as well.
-    """
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
-
 
 SMALLEST = 8
 """The room that a list has from its first entry on."""
@@ -131,13 +118,23 @@ def append(lists: Lists, row: int, value: int) -> None:
 
 
 @compiled
-def contains(lists: Lists, row: int, value: int) -> bool:
-    """Whether a list has this entry."""
+def find(lists: Lists, row: int, value: int) -> int:
+    """Return where in the pool a list has this entry, `NOTHING` if it has not."""
     start, length = lists.bounds[row]
-    for i in range(start, start + length):  # noqa: SIM110 - numba does not know any()
+    for i in range(start, start + length):
         if lists.pool[i] == value:
-            return True
-    return False
+            return int(i)
+    return NOTHING
+
+
+@compiled
+def move_to_end(lists: Lists, row: int, place: int) -> None:
+    """Make the entry at this place of the pool the last of its list."""
+    end = lists.bounds[row, 0] + lists.bounds[row, 1]
+    value = lists.pool[place]
+    for i in range(place, end - 1):
+        lists.pool[i] = lists.pool[i + 1]
+    lists.pool[end - 1] = value
 
 
 @compiled

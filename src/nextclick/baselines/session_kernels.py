@@ -8,12 +8,13 @@ the number of sessions, and not on the size of the catalog.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from nextclick.baselines.growing_lists import Lists, append, can_append, compiled, contains
+from nextclick.baselines.compiled import NOTHING, compiled, hash_table, rank, slot_of
+from nextclick.baselines.growing_lists import Lists, append, can_append, find, move_to_end
 from nextclick.clicks import Floats, Ints
 
 UNIT = 1 << 32
@@ -25,8 +26,6 @@ RANK_BITS = 24
 SESSION_BITS = 32
 """How many bits of an entry are the session's number, below those of the click's number."""
 
-NOTHING = -1
-
 
 class History(NamedTuple):
     """The past sessions, both ways round.
@@ -34,16 +33,19 @@ class History(NamedTuple):
     Parameters
     ----------
     items
-        The different items of each session, in the order in which they entered it.
+        The different items of each session, the one that was clicked last behind.
     sessions
         The entries of each item: the number of the click by which it entered a session, and that
         session's number, in one integer; so that entries are in order of time.
+    last_click
+        The number of the click by which each item last entered a session.
     clock
         The number of the next such click.
     """
 
     items: Lists
     sessions: Lists
+    last_click: Ints
     clock: Ints
 
 
@@ -54,15 +56,18 @@ class Sample(NamedTuple):
     ----------
     sessions
         Their numbers.
-    n_shared
-        How many of the context's items each has.
+    shared
+        What the context's items that each has are worth together, in `UNIT`.
     latest
         The last position in the context of any of these.
+    clicks
+        The number of the click by which any of these last entered the session.
     """
 
     sessions: Ints
-    n_shared: Ints
+    shared: Ints
     latest: Ints
+    clicks: Ints
 
 
 class Votes(NamedTuple):
@@ -109,19 +114,45 @@ class Answers(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The settings: how many sessions are compared, how many of them vote, and how.
+    """What makes one method of neighbouring sessions differ from another.
 
-    A vote weighs ``(x / |s|) ** emphasis`` times the similarity; all alike at 0.
+    Parameters
+    ----------
+    sample_size
+        How many sessions are compared, the most recent ones.
+    n_neighbours
+        How many of these vote, the most similar ones.
+    worth
+        What an item that is shared is worth in the similarity, in `UNIT`: by the length of the
+        context less one, and by the item's last position in it, from 0.
+    by_length
+        Whether the similarity is divided by the root of how many items the past session has.
+    ageing
+        How fast a similarity falls with a session's age: ``exp(-ageing * clicks)``.
+    votes
+        What a similarity is multiplied by to be a vote: by the length of the context less one, and
+        by the position of the last item shared.
+    reach
+        What a vote is multiplied by for an item so many places behind the last item shared in the
+        past session, from as many places ahead of it; beyond its ends as at them. One entry: all
+        alike.
+    rarity
+        How much more the votes for rare items count: ``1 + rarity * idf``.
     """
 
     sample_size: int
     n_neighbours: int
-    emphasis: float
+    worth: Ints
+    by_length: bool
+    ageing: float
+    votes: Floats
+    reach: Floats
+    rarity: float
 
 
 @compiled
 def learn(history: History, answers: Answers, first: int) -> int:
-    """Let the clicks of transitions enter their sessions; those that are in it already do nothing.
+    """Let the clicks of transitions enter their sessions, the next item as the last one.
 
     Returns
     -------
@@ -130,17 +161,30 @@ def learn(history: History, answers: Answers, first: int) -> int:
         number of transitions when all is done.
     """
     for t in range(first, len(answers.targets)):
-        session = answers.sessions[t]
-        for i in range(answers.starts[t], answers.ends[t] + 1):
-            item = answers.items[i] if i < answers.ends[t] else answers.targets[t]
-            if contains(history.items, session, item):
-                continue
-            if not (can_append(history.items, session) and can_append(history.sessions, item)):
+        session, target = answers.sessions[t], answers.targets[t]
+        for i in range(answers.starts[t], answers.ends[t]):
+            item = answers.items[i]
+            known = find(history.items, session, item) != NOTHING
+            if not (known or _enter(history, session, item)):
                 return t
-            append(history.items, session, item)
-            append(history.sessions, item, history.clock[0] << SESSION_BITS | session)
-            history.clock[0] += 1
+        place = find(history.items, session, target)
+        if place != NOTHING:
+            move_to_end(history.items, session, place)
+        elif not _enter(history, session, target):
+            return t
     return len(answers.targets)
+
+
+@compiled
+def _enter(history: History, session: int, item: int) -> bool:
+    """Put an item into a session that does not have it, if there is room for it."""
+    if not (can_append(history.items, session) and can_append(history.sessions, item)):
+        return False
+    append(history.items, session, item)
+    append(history.sessions, item, history.clock[0] << SESSION_BITS | session)
+    history.last_click[item] = history.clock[0]
+    history.clock[0] += 1
+    return True
 
 
 @compiled
@@ -149,10 +193,19 @@ def recommend(history: History, questions: Questions, rules: Rules, k: int) -> t
     n_rows = len(questions.starts)
     items = np.full((n_rows, k), NOTHING, np.int64)
     scores = np.zeros((n_rows, k))
+    sums = np.empty(k, np.int64)
     for row in range(n_rows):
         context = questions.items[questions.starts[row] : questions.ends[row]]
         votes = _votes(history, context, questions.own[row], rules)
-        _fill_best(history.sessions, votes, items[row], scores[row])
+        total = 0
+        best = items[row]
+        sums[:] = NOTHING
+        for slot in votes.filled:
+            total += votes.sums[slot]
+            if votes.sums[slot] >= sums[-1]:
+                rank(best, sums, votes.items[slot], votes.sums[slot], history.last_click)
+        for place in range(min(k, len(votes.filled))):
+            scores[row, place] = sums[place] / total
     return items, scores
 
 
@@ -166,49 +219,57 @@ def explain(
     for row in range(len(questions.starts)):
         context = questions.items[questions.starts[row] : questions.ends[row]]
         votes = _votes(history, context, questions.own[row], rules)
+        total = 0
+        for slot in votes.filled:
+            total += votes.sums[slot]
         for column in range(asked.shape[1]):
-            slot = _slot(votes.items, asked[row, column])
+            slot = slot_of(votes.items, asked[row, column])
             if asked[row, column] != NOTHING and votes.items[slot] != NOTHING:
-                scores[row, column] = votes.sums[slot] / UNIT
+                scores[row, column] = votes.sums[slot] / total
                 counts[row, column] = votes.counts[slot]
     return scores, counts
 
 
 @compiled
 def _votes(history: History, context: Ints, own: int, rules: Rules) -> Votes:
-    """Return what the nearest sessions vote for, each with its similarity times its weight."""
+    """Return what the nearest sessions vote for."""
     items, positions = _last_positions(context)
-    sample, whole = _sample(history.sessions, items, positions, own, rules.sample_size)
+    worth = rules.worth[len(context) - 1][positions]
+    sample, whole = _sample(history.sessions, items, positions, worth, own, rules.sample_size)
     if not whole:
-        _compare(history.items, sample, items, positions)
-    keys = _keys(history.items, sample, len(items))
+        _compare(history.items, sample, items, positions, worth)
+    keys = _keys(history.items, sample, worth, rules)
     sessions, latest = sample.sessions, sample.latest
     if len(keys) > rules.n_neighbours:
         nearest = keys >= _greatest(keys, rules.n_neighbours)
         sessions, keys, latest = sessions[nearest], keys[nearest], latest[nearest]
     weights = keys >> RANK_BITS
+    factors = rules.votes[len(context) - 1]
     for i in range(len(weights)):
-        weights[i] = int(weights[i] * (latest[i] / len(context)) ** rules.emphasis + 0.5)
-    return _count(history.items, sessions, weights)
+        weights[i] = _rounded(weights[i] * factors[latest[i]])
+    votes = _count(history.items, sessions, weights, items, rules.reach)
+    if rules.rarity > 0:
+        _favour_rare(history, votes, rules.rarity)
+    return votes
 
 
 @compiled
 def _last_positions(context: Ints) -> tuple[Ints, Ints]:
-    """Return the different items of a context, and where each was last clicked, from 1."""
+    """Return the different items of a context, the last first, and where each was last clicked."""
     items = np.empty(len(context), np.int64)
     positions = np.empty(len(context), np.int64)
     n_items = 0
     for i in range(len(context) - 1, -1, -1):
         if context[i] not in items[:n_items]:
             items[n_items] = context[i]
-            positions[n_items] = i + 1
+            positions[n_items] = i
             n_items += 1
     return items[:n_items], positions[:n_items]
 
 
 @compiled
 def _sample(
-    lists: Lists, items: Ints, positions: Ints, own: int, sample_size: int
+    lists: Lists, items: Ints, positions: Ints, worth: Ints, own: int, sample_size: int
 ) -> tuple[Sample, bool]:
     """Return the sessions that these items entered last, and whether these are all there are.
 
@@ -219,11 +280,12 @@ def _sample(
     for j, item in enumerate(items):
         tails[j] = lists.bounds[item, 0] + lists.bounds[item, 1] - 1
         total += lists.bounds[item, 1]
-    seen = _hash_table(min(total, sample_size))
+    seen = hash_table(min(total, sample_size))
     ranks = np.empty(len(seen), np.int64)
     sessions = np.empty(min(total, sample_size), np.int64)
-    n_shared = np.empty(len(sessions), np.int64)
+    shared = np.empty(len(sessions), np.int64)
     latest = np.empty(len(sessions), np.int64)
+    clicks = np.empty(len(sessions), np.int64)
     n_found = 0
     for _ in range(total):
         entry = newest = NOTHING
@@ -235,38 +297,37 @@ def _sample(
         session = entry & ((1 << SESSION_BITS) - 1)
         if session == own:
             continue
-        slot = _slot(seen, session)
+        slot = slot_of(seen, session)
         if seen[slot] == NOTHING:
             if n_found == sample_size:
-                return Sample(sessions, n_shared, latest), False
+                return Sample(sessions, shared, latest, clicks), False
             seen[slot] = session
             ranks[slot] = n_found
-            sessions[n_found], n_shared[n_found], latest[n_found] = session, 0, 0
+            sessions[n_found], clicks[n_found] = session, entry >> SESSION_BITS
+            shared[n_found], latest[n_found] = 0, 0
             n_found += 1
-        rank = ranks[slot]
-        n_shared[rank] += 1
-        latest[rank] = max(latest[rank], positions[newest])
-    return Sample(sessions[:n_found], n_shared[:n_found], latest[:n_found]), True
+        found = ranks[slot]
+        shared[found] += worth[newest]
+        latest[found] = max(latest[found], positions[newest])
+    return Sample(sessions[:n_found], shared[:n_found], latest[:n_found], clicks[:n_found]), True
 
 
 @compiled
-def _compare(lists: Lists, sample: Sample, items: Ints, positions: Ints) -> None:
+def _compare(lists: Lists, sample: Sample, items: Ints, positions: Ints, worth: Ints) -> None:
     """Count what a sample shares with the context from the sessions themselves."""
     # One bit in 64 for each item of the context: most other items are told apart by it.
-    bits = np.uint64(0)
-    for item in items:
-        bits |= _bit(item)
+    bits = _bits(items)
     _fetch(lists, sample.sessions)
-    for rank, session in enumerate(sample.sessions):
+    for found, session in enumerate(sample.sessions):
         start, length = lists.bounds[session, 0], lists.bounds[session, 1]
-        n_shared = latest = 0
+        shared = latest = 0
         for i in range(start, start + length):
             if bits & _bit(lists.pool[i]):
                 for j in range(len(items)):
                     if items[j] == lists.pool[i]:
-                        n_shared += 1
+                        shared += worth[j]
                         latest = max(latest, positions[j])
-        sample.n_shared[rank], sample.latest[rank] = n_shared, latest
+        sample.shared[found], sample.latest[found] = shared, latest
 
 
 @compiled
@@ -284,20 +345,41 @@ def _fetch(lists: Lists, rows: Ints) -> int:
 
 
 @compiled
+def _bits(items: Ints) -> np.uint64:
+    bits = np.uint64(0)
+    for item in items:
+        bits |= _bit(item)
+    return bits
+
+
+@compiled
 def _bit(item: int) -> np.uint64:
     return np.uint64(1) << np.uint64(item & 63)
 
 
 @compiled
-def _keys(lists: Lists, sample: Sample, n_items: int) -> Ints:
+def _rounded(weight: float) -> int:
+    """Return a weight as an integer: not nothing, however little it is."""
+    return max(1, int(weight + 0.5))
+
+
+@compiled
+def _keys(lists: Lists, sample: Sample, worth: Ints, rules: Rules) -> Ints:
     """Return a key for each session of a sample: the nearer it is, the greater, none equal.
 
     It is the similarity, in units of `UNIT`, and in the bits below it how recent the session is.
     """
+    squares = 0.0
+    for value in worth:
+        squares += (value / UNIT) ** 2
     keys = np.empty(len(sample.sessions), np.int64)
-    for rank, session in enumerate(sample.sessions):
-        similarity = sample.n_shared[rank] / sqrt(n_items * lists.bounds[session, 1])
-        keys[rank] = int(similarity * UNIT + 0.5) << RANK_BITS | (len(keys) - rank)
+    for found, session in enumerate(sample.sessions):
+        length = lists.bounds[session, 1] if rules.by_length else 1
+        similarity = sample.shared[found] / UNIT / sqrt(squares * length)
+        if rules.ageing > 0:
+            # Against the most recent one: that is the same factor for all, and none gets too small.
+            similarity *= exp(-rules.ageing * (sample.clicks[0] - sample.clicks[found]))
+        keys[found] = _rounded(similarity * UNIT) << RANK_BITS | (len(keys) - found)
     return keys
 
 
@@ -328,72 +410,49 @@ def _greatest(keys: Ints, k: int) -> int:
 
 
 @compiled
-def _count(lists: Lists, sessions: Ints, weights: Ints) -> Votes:
+def _count(lists: Lists, sessions: Ints, weights: Ints, context: Ints, reach: Floats) -> Votes:
     """Add up the votes of sessions, each for all of its items."""
     total = _fetch(lists, sessions)
-    items = _hash_table(total)
+    items = hash_table(total)
     sums = np.empty(len(items), np.int64)
     counts = np.empty(len(items), np.int64)
     filled = np.empty(total, np.int64)
     n_filled = 0
+    bits = _bits(context)
+    farthest = len(reach) - 1
     for i, session in enumerate(sessions):
         start, length = lists.bounds[session, 0], lists.bounds[session, 1]
+        weight = weights[i]
+        nearest = 0
+        if farthest:
+            nearest = _last_shared(lists, session, context, bits) - farthest // 2
         for j in range(start, start + length):
-            slot = _slot(items, lists.pool[j])
+            slot = slot_of(items, lists.pool[j])
             if items[slot] == NOTHING:
                 items[slot] = lists.pool[j]
                 sums[slot] = counts[slot] = 0
                 filled[n_filled] = slot
                 n_filled += 1
-            sums[slot] += weights[i]
+            if farthest:
+                weight = _rounded(weights[i] * reach[min(max(j - nearest, 0), farthest)])
+            sums[slot] += weight
             counts[slot] += 1
     return Votes(items, sums, counts, filled[:n_filled])
 
 
 @compiled
-def _fill_best(lists: Lists, votes: Votes, best_items: Ints, best_scores: Floats) -> None:
-    """Fill in the items with the greatest sums, among equal ones the one that was clicked last."""
-    k = len(best_items)
-    best_sums = np.full(k, NOTHING, np.int64)
+def _last_shared(lists: Lists, session: int, context: Ints, bits: np.uint64) -> int:
+    """Return where in the pool the last item is that a session shares with the context."""
+    place = lists.bounds[session, 0] + lists.bounds[session, 1] - 1
+    while not (bits & _bit(lists.pool[place]) and lists.pool[place] in context):
+        place -= 1
+    return int(place)
+
+
+@compiled
+def _favour_rare(history: History, votes: Votes, rarity: float) -> None:
+    """Let votes count the more, the rarer their item is."""
+    n_sessions = len(history.items.bounds)
     for slot in votes.filled:
-        item, sum_ = votes.items[slot], votes.sums[slot]
-        place = k
-        while place > 0 and (
-            sum_ > best_sums[place - 1]
-            or (
-                sum_ == best_sums[place - 1]
-                and _last_entry(lists, item) > _last_entry(lists, best_items[place - 1])
-            )
-        ):
-            if place < k:
-                best_sums[place], best_items[place] = best_sums[place - 1], best_items[place - 1]
-            place -= 1
-        if place < k:
-            best_sums[place], best_items[place] = sum_, item
-    for place in range(k):
-        best_scores[place] = max(best_sums[place], 0) / UNIT
-
-
-@compiled
-def _last_entry(lists: Lists, row: int) -> int:
-    return int(lists.pool[lists.bounds[row, 0] + lists.bounds[row, 1] - 1])
-
-
-@compiled
-def _hash_table(n_keys: int) -> Ints:
-    """Return an empty table for this many keys, at most half full."""
-    size = 8
-    while size < 2 * n_keys:
-        size *= 2
-    return np.full(size, NOTHING, np.int64)
-
-
-@compiled
-def _slot(table: Ints, key: int) -> np.uint64:
-    """Return the slot where a key is, or where it belongs."""
-    mask = np.uint64(len(table) - 1)
-    # The golden ratio's multiples are spread evenly; their upper bits are the best mixed.
-    slot = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32) & mask
-    while table[slot] != NOTHING and table[slot] != key:
-        slot = (slot + np.uint64(1)) & mask
-    return slot
+        idf = log(n_sessions / history.sessions.bounds[votes.items[slot], 1])
+        votes.sums[slot] = _rounded(votes.sums[slot] * (1 + rarity * idf))

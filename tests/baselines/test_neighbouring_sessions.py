@@ -1,4 +1,4 @@
-"""Session kNN against a version that keeps sessions in a dictionary and looks at all of them."""
+"""Methods of neighbouring sessions against one that keeps sessions in a dictionary."""
 
 import math
 
@@ -8,20 +8,50 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nextclick.baselines.session_knn import SessionKNN, SessionKNNSettings
+from nextclick.baselines.stan import STAN, VSTAN, STANSettings, VSTANSettings
+from nextclick.baselines.v_sknn import VSKNN, VSKNNSettings
 from nextclick.catalog import Catalog
 from nextclick.clicks import ClickLog, Contexts, Transitions
 from nextclick.datasets import prepare
 from nextclick.evaluation.prequential import evaluate
 from nextclick.methods import create, name_of
 
+UNIT = 2**32
 
-class SlowSessionKNN:
+
+def rounded(weight):
+    return max(1, int(weight + 0.5))
+
+
+def falling(distance, scale):
+    return 1.0 if scale is None else math.exp(-distance / scale)
+
+
+class SlowSKNN:
     """The definition, one session at a time."""
+
+    by_length = True
 
     def __init__(self, rules):
         self.rules = rules
-        self.sessions = {}  # session: {item: when it entered}
+        self.sessions = {}  # session: {item: when it entered}, the last item behind
         self.clicks = 0
+
+    def worth(self, _ahead, _length):
+        return 1.0
+
+    def ageing(self, _clicks):
+        return 1.0
+
+    def vote(self, ahead, length):
+        emphasis = self.rules.emphasis if self.rules.kind == "s-sknn" else 0
+        return ((length - ahead) / length) ** emphasis
+
+    def reach(self, _places):
+        return 1.0
+
+    def rarity(self, _item):
+        return 1.0
 
     def learn(self, session, context, item):
         key = session if session >= 0 else ("anonymous", len(self.sessions))
@@ -30,28 +60,41 @@ class SlowSessionKNN:
             if clicked not in entered:
                 entered[clicked] = self.clicks
                 self.clicks += 1
+        entered[item] = entered.pop(item)
 
-    def votes(self, session, context):
-        context = context[-20:]
+    def neighbours(self, session, context):
+        """Yield the similarity of each, how far from the end it shares an item, and the session."""
+        ahead = {item: len(context) - 1 - i for i, item in enumerate(context)}
+        worth = {item: round(self.worth(ahead[item], len(context)) * UNIT) for item in ahead}
+        squares = sum((worth[item] / UNIT) ** 2 for item in sorted(ahead, key=ahead.get))
         candidates = []
         for key, entered in self.sessions.items():
             shared = set(entered) & set(context)
             if shared and key != session:
-                recency = max(entered[item] for item in shared)
-                cosine = len(shared) / math.sqrt(len(set(context)) * len(entered))
-                position = max(i + 1 for i, item in enumerate(context) if item in shared)
-                candidates.append((recency, int(cosine * 2**32 + 0.5), position, entered))
+                candidates.append((max(entered[item] for item in shared), shared, entered))
         candidates.sort(key=lambda candidate: -candidate[0])
-        candidates = candidates[: self.rules.sample_size]
-        candidates.sort(key=lambda candidate: (-candidate[1], -candidate[0]))
-        emphasis = self.rules.emphasis if self.rules.kind == "s-sknn" else 0
+        compared = []
+        for recency, shared, entered in candidates[: self.rules.sample_size]:
+            length = len(entered) if self.by_length else 1
+            similarity = sum(worth[item] for item in shared) / UNIT / math.sqrt(squares * length)
+            similarity *= self.ageing(candidates[0][0] - recency)
+            nearest = min(ahead[item] for item in shared)
+            compared.append((rounded(similarity * UNIT), nearest, shared, entered))
+        compared.sort(key=lambda neighbour: -neighbour[0])  # the more recent stays ahead
+        return compared[: self.rules.k]
+
+    def votes(self, session, context):
+        context = context[-20:]
         sums, counts = {}, {}
-        for _, cosine, position, entered in candidates[: self.rules.k]:
-            vote = int(cosine * (position / len(context)) ** emphasis + 0.5)
-            for item in entered:
+        for similarity, nearest, shared, entered in self.neighbours(session, context):
+            weight = rounded(similarity * self.vote(nearest, len(context)))
+            items = list(entered)
+            last = max(items.index(item) for item in shared)
+            for place, item in enumerate(items):
+                vote = rounded(weight * self.reach(place - last))
                 sums[item] = sums.get(item, 0) + vote
                 counts[item] = counts.get(item, 0) + 1
-        return sums, counts
+        return {item: rounded(sum_ * self.rarity(item)) for item, sum_ in sums.items()}, counts
 
     def recommend(self, session, context, k):
         sums, _ = self.votes(session, context)
@@ -60,7 +103,79 @@ class SlowSessionKNN:
             for item, when in entered.items():
                 last[item] = max(last.get(item, -1), when)
         best = sorted(sums, key=lambda item: (-sums[item], -last[item]))[:k]
-        return best, [sums[item] / 2**32 for item in best]
+        return best, [sums[item] / sum(sums.values()) for item in best]
+
+    def idf(self, item):
+        return math.log(len(self.sessions) / sum(item in of for of in self.sessions.values()))
+
+
+class SlowVSKNN(SlowSKNN):
+    by_length = False
+
+    def worth(self, ahead, length):
+        position = length - ahead
+        return {
+            "same": 1.0,
+            "linear": max(1 - 0.1 * ahead, 0.0),
+            "div": position / length,
+            "log": 1 / math.log10(ahead + 1.7),
+            "quadratic": (position / length) ** 2,
+        }[self.rules.clicks]
+
+    def ageing(self, clicks):
+        return falling(clicks, self.rules.age)
+
+    def vote(self, ahead, _length):
+        step = ahead + 1
+        return {
+            "same": 1.0,
+            "linear": max(1 - 0.1 * step, 0.0),
+            "div": 1 / step,
+            "log": 1 / math.log10(step + 1.7),
+            "quadratic": 1 / step**2,
+        }[self.rules.votes]
+
+    def rarity(self, item):
+        return 1 + self.rules.idf * self.idf(item) if self.rules.idf else 1.0
+
+
+class SlowSTAN(SlowSKNN):
+    def worth(self, ahead, _length):
+        return falling(ahead, self.rules.position)
+
+    def ageing(self, clicks):
+        return falling(clicks, self.rules.age)
+
+    def vote(self, _ahead, _length):
+        return 1.0
+
+    def reach(self, places):
+        return falling(min(abs(places), 64), self.rules.distance)
+
+
+class SlowVSTAN(SlowSTAN):
+    def reach(self, places):
+        return super().reach(places) * (self.rules.before if places < 0 else 1.0)
+
+    def vote(self, ahead, _length):
+        return falling(ahead, self.rules.vote)
+
+    def rarity(self, item):
+        return 1 + self.rules.idf * self.idf(item) if self.rules.idf else 1.0
+
+
+METHODS = {
+    SessionKNNSettings: (SessionKNN, SlowSKNN),
+    VSKNNSettings: (VSKNN, SlowVSKNN),
+    STANSettings: (STAN, SlowSTAN),
+    VSTANSettings: (VSTAN, SlowVSTAN),
+}
+
+
+def both(rules):
+    """Return the method of these settings, and its definition."""
+    fast, slow = METHODS[type(rules)]
+    return fast(rules), slow(rules)
 
 
 def random_log(seed, n_clicks=600, n_items=25, n_sessions=120):
@@ -80,6 +195,19 @@ RULES = [
     SessionKNNSettings(kind="sknn", sample_size=10, k=4),
     SessionKNNSettings(sample_size=5, k=100),
     SessionKNNSettings(sample_size=1, k=1),
+    VSKNNSettings(),
+    VSKNNSettings(clicks="same", votes="same", idf=0, age=None),
+    VSKNNSettings(clicks="linear", votes="linear", idf=1, age=50, sample_size=9, k=4),
+    VSKNNSettings(clicks="div", votes="div", idf=10, age=3),
+    VSKNNSettings(clicks="log", votes="log", sample_size=20, k=4),
+    VSKNNSettings(clicks="quadratic", votes="quadratic", k=7),
+    STANSettings(),
+    STANSettings(position=None, age=None, distance=None),
+    STANSettings(position=0.3, age=5, distance=0.5, sample_size=12, k=6),
+    VSTANSettings(),
+    VSTANSettings(position=4, age=100, distance=None, vote=None, before=1, idf=0, k=8),
+    VSTANSettings(distance=None, before=0.2),
+    VSTANSettings(position=1, age=None, distance=1, vote=0.5, idf=2, sample_size=10, k=5),
 ]
 
 
@@ -90,7 +218,8 @@ def test_rankings_and_scores_are_those_of_the_definition(rules, batch):
     training = ClickLog(log.sessions[:300], log.items[:300], log.times[:300])
     transitions = log.transitions()
     learned = len(training.transitions())
-    model, slow = SessionKNN(rules).fit(training), SlowSessionKNN(rules)
+    model, slow = both(rules)
+    model.fit(training)
     for start in [None, *range(learned, len(transitions), batch)]:
         now = transitions[:learned] if start is None else transitions[start : start + batch]
         rows = list(zip(now.contexts.sessions.tolist(), now, strict=True))
@@ -118,13 +247,21 @@ transitions_ = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+FEW = [
+    SessionKNNSettings(sample_size=6, k=3),
+    VSKNNSettings(sample_size=6, k=3, age=7),
+    STANSettings(sample_size=6, k=3, age=7),
+    VSTANSettings(sample_size=6, k=3, age=7),
+]
+
+
+@pytest.mark.parametrize("rules", FEW, ids=repr)
+@settings(max_examples=60)
 @given(transitions_, st.lists(st.integers(0, 9), min_size=1, max_size=25), st.integers(-1, 4))
-def test_any_stream_of_transitions_is_remembered(stream, asked, session):
-    rules = SessionKNNSettings(sample_size=6, k=3)
+def test_any_stream_of_transitions_is_remembered(rules, stream, asked, session):
     first = [(9, [0], 1)]
-    model = SessionKNN(rules).fit(ClickLog.of([(9, 0, 0.0), (9, 1, 1.0)]))
-    slow = SlowSessionKNN(rules)
+    model, slow = both(rules)
+    model.fit(ClickLog.of([(9, 0, 0.0), (9, 1, 1.0)]))
     for row in first + stream:
         slow.learn(*row)
     if stream:
@@ -141,7 +278,8 @@ def test_any_stream_of_transitions_is_remembered(stream, asked, session):
 
 
 def test_explanations_count_the_sessions_that_voted():
-    model, slow = SessionKNN().fit(random_log(seed=5)), SlowSessionKNN(SessionKNNSettings())
+    model, slow = both(VSTANSettings())
+    model.fit(random_log(seed=5))
     for session, (context, item) in zip(
         random_log(seed=5).transitions().contexts.sessions,
         random_log(seed=5).transitions(),
@@ -172,7 +310,7 @@ def test_how_the_stream_is_cut_makes_no_difference():
     transitions = log.transitions()
     states = []
     for batch in (1, 13, 1000):
-        model = SessionKNN().fit(ClickLog.of([(500, 1, 0.0), (500, 2, 1.0)]))
+        model = VSTAN().fit(ClickLog.of([(500, 1, 0.0), (500, 2, 1.0)]))
         for part in transitions.batches(batch):
             model.learn(part)
         states.append(model.state())
@@ -188,10 +326,10 @@ def test_how_the_stream_is_cut_makes_no_difference():
 def test_going_on_from_a_state_is_as_if_nothing_had_happened():
     log = random_log(seed=9)
     transitions = log.transitions()
-    model = SessionKNN().fit(random_log(seed=8))
+    model = VSTAN().fit(random_log(seed=8))
     model.learn(transitions[:150])
     saved = {name: array.copy() for name, array in model.state().items()}
-    copy = SessionKNN().restore(Catalog(range(model.n_items)), saved)
+    copy = VSTAN().restore(Catalog(range(model.n_items)), saved)
     for part in transitions[150:].batches(50):
         mine, theirs = model.recommend(part.contexts), copy.recommend(part.contexts)
         np.testing.assert_array_equal(mine.items, theirs.items)
@@ -227,8 +365,8 @@ def test_fitting_again_begins_anew():
         np.testing.assert_array_equal(model.state()[name], array)
 
 
-@pytest.mark.parametrize("name", ["sknn", "s-sknn"])
-def test_both_kinds_have_a_name(name):
+@pytest.mark.parametrize("name", ["sknn", "s-sknn", "v-sknn", "stan", "vstan"])
+def test_each_has_a_name(name):
     model = create(name)
     assert name_of(model) == name
     assert model.label == name.upper()
@@ -240,9 +378,9 @@ def diginetica(shared_data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "least"), [("sknn", 0.48), ("s-sknn", 0.49)])
-def test_diginetica_is_predicted_as_well_as_published(diginetica, kind, least):
-    model = SessionKNN(SessionKNNSettings(kind=kind))
+@pytest.mark.parametrize(("method", "least"), [("sknn", 0.48), ("s-sknn", 0.49), ("vstan", 0.5)])
+def test_diginetica_is_predicted_as_well_as_published(diginetica, method, least):
+    model = create(method)
     model.fit(diginetica.train, validation=diginetica.validation)
     test = diginetica.test.transitions()
     result = evaluate(model, test, training=diginetica.train, limit=20_000)
