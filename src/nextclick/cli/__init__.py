@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nextclick import __version__
-from nextclick.cli import data, demo, evaluate, recommend, train
+from nextclick.cli import data, demo, evaluate, keys, recommend, replay, serve, train
 from nextclick.errors import BadInputError
 
 BAD_INPUT = 2
@@ -55,6 +55,9 @@ app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLE)(recommend.recommend)
 app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=serve.EXAMPLE)(serve.serve)
+app.command(epilog=replay.EXAMPLE)(replay.replay)
+app.add_typer(keys.app, name="keys")
 
 
 def _print_version(wanted: bool) -> None:

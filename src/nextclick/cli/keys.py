@@ -1,0 +1,66 @@
+"""`nextclick keys`: who may use a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nextclick.cli.output import AsJson, print_json, print_table, printable
+
+EXAMPLE = """\b
+Examples:
+  nextclick keys add web-shop --state state --scope read --scope write
+  nextclick keys add operator --state state --scope admin --scope read
+  nextclick keys list --state state
+  nextclick keys remove web-shop --state state
+"""
+
+app = typer.Typer(
+    help="Make, list and remove the API keys of a service; a running one takes notice.",
+    epilog=EXAMPLE,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+State = Annotated[Path, typer.Option(metavar="DIR", help="The service's state directory.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is called.")]
+
+
+@app.command(epilog=EXAMPLE)
+def add(
+    name: Name,
+    *,
+    state: State,
+    scopes: Annotated[
+        list[str] | None,
+        typer.Option("--scope", help="read, write or admin; repeatable. Else read and write."),
+    ] = None,
+) -> None:
+    """Make a key, and print it: it is kept as a hash, and cannot be shown again."""
+    from nextclick.serving.keys import Keys
+
+    typer.echo(Keys(state).add(name, scopes or ["read", "write"]))
+
+
+@app.command("list", epilog=EXAMPLE)
+def list_(*, state: State, as_json: AsJson = False) -> None:
+    """List the keys' names and scopes."""
+    from nextclick.serving.keys import Keys
+
+    keys = list(Keys(state))
+    if as_json:
+        print_json([{"name": key.name, "scopes": sorted(key.scopes)} for key in keys])
+    else:
+        rows = [[key.name, " ".join(sorted(key.scopes))] for key in keys]
+        print_table(["key", "scopes"], rows, text_columns=2)
+
+
+@app.command(epilog=EXAMPLE)
+def remove(name: Name, *, state: State) -> None:
+    """Take a key away; requests with it are refused within two seconds."""
+    from nextclick.serving.keys import Keys
+
+    Keys(state).remove(name)
+    typer.echo(f"removed {printable(name)}")
