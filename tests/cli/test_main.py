@@ -25,6 +25,11 @@ VERBS = [
     ["data", "info"],
     ["data", "tuning"],
     ["data", "synthesize"],
+    ["serve"],
+    ["replay"],
+    ["keys", "add"],
+    ["keys", "list"],
+    ["keys", "remove"],
 ]
 
 

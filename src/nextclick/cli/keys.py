@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nextclick.cli.output import AsJson, print_json, print_table, printable
+from nextclick.cli.settings import SettingsFile
 
 EXAMPLE = """\b
 Examples:
@@ -37,15 +38,26 @@ def add(
         list[str] | None,
         typer.Option("--scope", help="read, write or admin; repeatable. Else read and write."),
     ] = None,
+    file: SettingsFile = None,  # noqa: ARG001 - its callback does all there is to do
+    as_json: AsJson = False,
 ) -> None:
     """Make a key, and print it: it is kept as a hash, and cannot be shown again."""
     from nextclick.serving.keys import Keys
 
-    typer.echo(Keys(state).add(name, scopes or ["read", "write"]))
+    secret = Keys(state).add(name, scopes or ["read", "write"])
+    if as_json:
+        print_json({"name": name, "key": secret})
+    else:
+        typer.echo(secret)
 
 
 @app.command("list", epilog=EXAMPLE)
-def list_(*, state: State, as_json: AsJson = False) -> None:
+def list_(
+    *,
+    state: State,
+    file: SettingsFile = None,  # noqa: ARG001 - the same
+    as_json: AsJson = False,
+) -> None:
     """List the keys' names and scopes."""
     from nextclick.serving.keys import Keys
 
@@ -58,9 +70,18 @@ def list_(*, state: State, as_json: AsJson = False) -> None:
 
 
 @app.command(epilog=EXAMPLE)
-def remove(name: Name, *, state: State) -> None:
+def remove(
+    name: Name,
+    *,
+    state: State,
+    file: SettingsFile = None,  # noqa: ARG001 - the same
+    as_json: AsJson = False,
+) -> None:
     """Take a key away; requests with it are refused within two seconds."""
     from nextclick.serving.keys import Keys
 
     Keys(state).remove(name)
-    typer.echo(f"removed {printable(name)}")
+    if as_json:
+        print_json({"removed": name})
+    else:
+        typer.echo(f"removed {printable(name)}")

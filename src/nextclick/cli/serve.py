@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nextclick.cli.options import Device, Threads, runtime_of
+from nextclick.cli.output import AsJson, print_json
 from nextclick.cli.settings import MethodSettingsFile
 from nextclick.errors import BadInputError
 
@@ -30,9 +31,8 @@ Examples:
   nextclick serve model --state state --keep-log 30d --memory-size 500000
 
 \b
-The same from a settings file, which holds options of this command and, in
-tables, more about the engine and the limits (nextclick serve --settings s.toml):
-  model = "model"
+From a settings file, which holds options of this command and, in tables, more
+about the engine and the limits (nextclick serve model --settings serve.toml):
   state = "state"
   [engine]
   write_every = 10
@@ -47,7 +47,7 @@ def serve(
     context: typer.Context,
     model_path: Annotated[
         Path | None,
-        typer.Argument(metavar="[MODEL]", help="A model, for a state that begins."),
+        typer.Argument(metavar="MODEL", help="A model, for a state that begins."),
     ] = None,
     *,
     state: Annotated[
@@ -76,6 +76,7 @@ def serve(
     threads: Threads = None,
     device: Device = "auto",
     file: MethodSettingsFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Serve recommendations over HTTP, and learn from every click.
 
@@ -97,7 +98,7 @@ def serve(
             port=port,
             limits=limits,
             beside=None if shop is None else shop.visit,
-            announce=_announcer(folder, demo=demo),
+            announce=_announcer(folder, demo=demo, as_json=as_json),
         )
 
 
@@ -211,12 +212,16 @@ def _bounded(model: Recommender, memory_size: int | None) -> Recommender:
     return other.restore(model.catalog, model.state())
 
 
-def _announcer(state: Path, *, demo: bool) -> Callable[[str], None]:
+def _announcer(state: Path, *, demo: bool, as_json: bool) -> Callable[[str], None]:
     def announce(address: str) -> None:
+        keys = (state / "keys.json").exists()
+        if as_json:
+            print_json({"address": address, "state": str(state), "keys": keys})
+            return
         typer.echo(f"nextclick listens at {address}")
         if demo:
             typer.echo("It trains a model on a synthetic shop first: half a minute or so.")
-        if not (state / "keys.json").exists():
+        if not keys:
             typer.echo("There are no API keys: it answers this machine only.")
         typer.echo("Ctrl-C stops it.")
 
