@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from nextclick.recommender import Recommender
     from nextclick.runtime import Runtime
 
-MethodName = Literal["man", "narm", "gru4rec", "s-sknn", "sknn", "popularity"]
+MethodName = Literal[
+    "man", "narm", "gru4rec", "s-sknn", "sknn", "v-sknn", "stan", "vstan", "popularity"
+]
 
 EXAMPLE = """\b
 Example:
