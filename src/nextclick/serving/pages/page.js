@@ -29,16 +29,16 @@ function tiles(stats) {
     ["HR@20 of an hour", share(hour.hit_rate)],
     ["MRR@20 of an hour", share(hour.reciprocal_rank)],
     ["Clicks", last ? few(last.clicks_per_second) : "–", "a second"],
-    ["Answers", last ? few(last.recommendations_per_second) : "–", "a second"],
-    ["Time: p50, p90, p99", ["p50", "p90", "p99"].map((p) => milliseconds(latency[p])).join(" · "), "ms"],
+    ["Recommendations", last ? few(last.recommendations_per_second) : "–", "a second"],
+    ["Time: p50, p90, p99", ["p50", "p90", "p99"].map((p) => milliseconds(latency[p])).join(" · "), "ms", "wide"],
     ["Memory entries", whole(model.memory_entries)],
     ["Items", whole(model.items)],
     ["Open sessions", whole(stats.sessions)],
     ["Clicks kept", whole(stats.clicks)],
     ["To be learned", whole(stats.lag_clicks), "clicks"],
   ];
-  $("tiles").replaceChildren(...rows.map(([name, value, unit]) =>
-    html("div", {}, html("dt", {}, name), html("dd", {}, value, unit ? html("small", {}, ` ${unit}`) : null))));
+  $("tiles").replaceChildren(...rows.map(([name, value, unit, width]) =>
+    html("div", width ? { class: width } : {}, html("dt", {}, name), html("dd", {}, value, unit ? html("small", {}, ` ${unit}`) : null))));
 }
 
 // The curve's minutes, several together where the day is long.
@@ -76,6 +76,18 @@ function quality() {
     (wholeDay ? "Each point is a minute or more." : "Each point is the mean of the hour before it.");
 }
 
+// The same in figures: of the last hour, and since the model was loaded.
+function figures(stats) {
+  const { model, shadow } = stats;
+  const rows = [["The model", model, "model"], ["Its neural part alone", model, "neural"],
+    ["Its memory alone", model, "memory"], ["The model, on new items", model, "new"]];
+  if (shadow) rows.push([`The shadow: ${shadow.label}`, shadow, "model"], ["The shadow, on new items", shadow, "new"]);
+  $("figures").replaceChildren(...rows.filter(([, of, part]) => of.start[part]).map(([name, of, part]) => html("tr", {},
+    html("th", { scope: "row" }, name),
+    ...[of.hour, of.start].flatMap((over) => ["hit_rate", "reciprocal_rank"].map((field) => html("td", {}, share(over[part]?.[field])))),
+    html("td", {}, whole(of.start[part].tests)))));
+}
+
 function traffic() {
   const of = (field) => samples.map((at) => [at.time, at[field]]);
   lines($("traffic"), [{ name: "clicks", points: of("clicks_per_second") },
@@ -84,12 +96,18 @@ function traffic() {
   lines($("latency"), ["p50", "p90", "p99"].map((name) => ({ name, points: times(name) })), digits, "Latency percentiles");
 }
 
+function summary(clicked, soon) {
+  if (!clicked) return "No item was clicked for the first time.";
+  const first = clicked === 1 ? "One item was clicked for the first time" : `${clicked.toLocaleString()} items were clicked for the first time`;
+  if (!soon.length) return `${first}; none was recommended yet.`;
+  if (clicked === 1) return `${first}, and recommended ${ago(soon[0])} after that click.`;
+  const since = soon.length === 1 ? "one of them was" : `${soon.length.toLocaleString()} of them were`;
+  return `${first}; ${since} recommended since, ${soon.length === 1 ? "" : "half of these "}within ${ago(soon[soon.length >> 1])} of that click.`;
+}
+
 function newItems(stats) {
   const soon = stats.new_items.map((item) => item.seconds_to_recommended).filter((value) => value !== null).sort((a, b) => a - b);
-  $("new-summary").textContent = stats.new_items.length
-    ? `${stats.new_items.length.toLocaleString()} items were clicked for the first time; ${soon.length.toLocaleString()} of them were recommended since` +
-      (soon.length ? `, half of these within ${ago(soon[soon.length >> 1])} of that click.` : ".")
-    : "No item was clicked for the first time.";
+  $("new-summary").textContent = summary(stats.new_items.length, soon);
   $("new-items").replaceChildren(...stats.new_items.slice(0, 50).map((item) => html("tr", {},
     html("td", {}, item.title || item.id), html("td", {}, `${ago(stats.time - item.first_clicked)} ago`),
     html("td", {}, item.seconds_to_recommended === null ? "not yet" : `after ${ago(item.seconds_to_recommended)}`))));
@@ -101,10 +119,6 @@ function gate(stats) {
   $("gate").replaceChildren(...(rows.length ? rows.flatMap(([name, weight]) => [html("dt", {}, name),
     html("dd", { class: "gate" }, bar(weight, 1 - weight, ["neural", "memory"])),
     html("dd", {}, weight.toFixed(3))]) : [html("dt", {}, "Nothing tested yet, or no gate.")]));
-  const shadow = stats.shadow;
-  $("shadow-heading").hidden = !shadow;
-  $("shadow").replaceChildren(...(shadow ? [["Model", shadow.label], ["HR@20, last hour", share(shadow.hour.model.hit_rate)],
-    ["MRR@20, last hour", share(shadow.hour.model.reciprocal_rank)]].flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]) : []));
   const wrong = [stats.learning_error && `Learning stopped: ${stats.learning_error}`,
     stats.writing_error && `No clicks are taken: ${stats.writing_error}`, ...stats.problems].filter(Boolean);
   $("problems").replaceChildren(...wrong.map((text) => html("p", {}, text)));
@@ -115,8 +129,8 @@ function show(stats) {
   $("subtitle").textContent = `${stats.model.label}, version ${stats.model_version}` + (stats.demo ? " · a synthetic shop with simulated visitors" : "");
   $("foot").textContent = `nextclick ${stats.version}, up for ${ago(stats.up_seconds)}`;
   $("all").hidden = false;
-  for (const draw of [tiles, quality, traffic, newItems, gate]) draw(stats);
-  if (!shopIsOpen) { shopIsOpen = true; openShop(notice); }
+  for (const draw of [tiles, quality, figures, traffic, newItems, gate]) draw(stats);
+  if (!shopIsOpen) { shopIsOpen = true; openShop(); }
 }
 
 function notice(text) {

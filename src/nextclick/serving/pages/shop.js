@@ -5,7 +5,7 @@ import { ask } from "./service.js";
 
 const K = 12;
 const $ = (id) => document.getElementById(id);
-let visit, path = [], titles = {}, notice, busy = false;
+let visit, path = [], titles = {}, turn = Promise.resolve();
 
 const named = (id) => titles[id] || id;
 const percent = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
@@ -39,7 +39,7 @@ function why(item) {
   if (!item.sessions || item.memory <= 0) return html("small", {}, "All of it from the neural part.");
   const told = html("small", {}, `${percent(total ? item.memory / total : 0)} from memory: ${item.sessions} past ${item.sessions === 1 ? "visit" : "visits"} went on to it.`);
   const voter = (item.voters || []).find((each) => each.items);
-  if (voter) told.append(html("br"), `After ${voter.items.slice(-3).map(named).join(", ")}${when(voter.seconds)}.`);
+  if (voter) told.append(html("br"), `The strongest: ${voter.items.slice(-3).map(named).join(" → ")}${when(voter.seconds)}.`);
   return told;
 }
 
@@ -67,15 +67,15 @@ function show(answer) {
   $("path").replaceChildren(...path.map((id) => html("li", {}, named(id))));
 }
 
-async function act(work) {
-  if (busy) return;
-  busy = true;
-  try {
-    show(await work());
-    notice("");
-  } catch (error) {
-    notice(error.message);
-  } finally { busy = false; }
+// One after the other: what is clicked meanwhile waits for its turn.
+function act(work) {
+  turn = turn.then(async () => {
+    try {
+      show(await work());
+      refused("");
+    } catch (error) { refused(error.message); }
+  });
+  return turn;
 }
 
 function click(item) {
@@ -93,8 +93,12 @@ function look() {
   return act(() => ask("GET", address));
 }
 
-export function openShop(tell) {
-  notice = tell;
+function refused(why) {
+  $("refused").hidden = !why;
+  $("refused").textContent = why;
+}
+
+export function openShop() {
   comeBack();
   $("afresh").addEventListener("click", () => { beginVisit(); look(); });
   $("find").addEventListener("submit", (event) => {
