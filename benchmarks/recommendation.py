@@ -16,26 +16,38 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from nextclick.catalog import Catalog
 from nextclick.clicks import Contexts, Ints, Transitions
 from nextclick.encoders.recommender import NeuralRecommender
 from nextclick.memory_augmented import MemoryAugmented
 from nextclick.runtime import Runtime
 
+THEMES = 2_000
+"""How many lists of items there are that made-up contexts are drawn from."""
 
-def model_of(items: int, entries: int, threads: int) -> MemoryAugmented:
-    """Return an untrained MAN-NARM with a memory of random contexts."""
-    model = MemoryAugmented(runtime=Runtime(threads=threads, show_progress=False))
-    model.know(items)
-    generator = np.random.default_rng(0)
-    # Contexts that share items in bursts, as real ones do, so that the memory's clusters differ.
-    themes = generator.integers(items, size=(2_000, 30))
-    chosen = themes[generator.integers(2_000, size=entries)]
+
+def themes(items: int) -> Ints:
+    """Return lists of items that are clicked together, so that contexts share items in bursts."""
+    lists: Ints = np.random.default_rng(0).integers(items, size=(THEMES, 30))
+    return lists
+
+
+def made_up(items: int, entries: int) -> Transitions:
+    """Return transitions out of contexts of four clicks that differ as real ones do."""
+    generator = np.random.default_rng(1)
+    chosen = themes(items)[generator.integers(THEMES, size=entries)]
     clicks = np.take_along_axis(chosen, generator.integers(30, size=(entries, 5)), axis=1)
     contexts = Contexts.of(clicks[:, :4], sessions=np.arange(entries))
-    transitions = Transitions(contexts, clicks[:, 4], np.zeros(entries))
-    keys = model._neural.represent(transitions)
-    model._memory.train(keys)
-    model._memory.add(keys, transitions.items, contexts.sessions)
+    return Transitions(contexts, clicks[:, 4], np.zeros(entries))
+
+
+def filled(catalog: Catalog, transitions: Transitions, threads: int) -> MemoryAugmented:
+    """Return an untrained MAN-NARM whose memory holds these transitions."""
+    model = MemoryAugmented(runtime=Runtime(threads=threads, show_progress=False))
+    model.catalog = catalog
+    model.know(len(catalog))
+    model._popular.add(transitions.items)
+    model.encode_anew(transitions)
     return model
 
 
@@ -72,7 +84,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1_000)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    model = model_of(arguments.items, arguments.entries, arguments.threads)
+    transitions = made_up(arguments.items, arguments.entries)
+    model = filled(Catalog(range(arguments.items)), transitions, arguments.threads)
     neural: NeuralRecommender = model._neural
     generator = np.random.default_rng(1)
     contexts = [
