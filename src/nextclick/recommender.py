@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ State: TypeAlias = dict[str, NDArray[Any]]
 Apply: TypeAlias = Callable[[], None]
 """Takes a step that was planned: short, and called once."""
 
-PARTS = ("neural", "gate", "memory")
+PARTS: Final = ("neural", "gate", "memory")
 """What can learn online; every recommender has some of them."""
 
 LEARNING_BATCH = 100

@@ -62,6 +62,25 @@ def test_clicks_and_questions_in_one_go(engine: Engine) -> None:
     assert answers == engine.recommend([Ask("anna"), Ask("berta")]).result()
 
 
+def test_a_model_that_does_not_learn_stays_as_it_is(
+    tiny: Callable[[str], Recommender], tmp_path: Path
+) -> None:
+    settings = EngineSettings(write_every=5, learn=())
+    with Engine.open(tmp_path, settings, model=tiny("man")) as engine:
+        before = engine.recommend([Ask(items=["item 3"], k=40)]).result()
+        entries = engine.stats().model.memory_entries
+        for visitor in range(70):
+            engine.click([NewClick(str(visitor), f"item {n}") for n in (3, 9, 4)])
+        engine.flush(30)
+        assert engine.recommend([Ask(items=["item 3"], k=40)]).result() == before
+        stats = engine.stats().model
+        assert (stats.start.model.tests, stats.memory_entries) == (140, entries)
+    with Engine.open(tmp_path, EngineSettings(learn=("memory",)), runtime=RUNTIME) as engine:
+        engine.click([NewClick("anna", f"item {n}") for n in (3, 9, 4)])
+        engine.flush(30)
+        assert engine.stats().model.memory_entries == (entries or 0) + 2
+
+
 def test_an_item_never_seen_before_is_soon_recommended(engine: Engine) -> None:
     for visitor in range(7):
         engine.click([NewClick(str(visitor), "item 3"), NewClick(str(visitor), "brand new")])

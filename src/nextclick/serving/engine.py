@@ -287,6 +287,7 @@ class Engine:
     def _agree(self, shadow_name: str | None) -> None:
         """Write to the log what replay has to know and is not as it was."""
         rules = {
+            "learn": list(self.settings.learn),
             "write_every": self.settings.write_every,
             "sessions": {
                 "idle": self.settings.idle,

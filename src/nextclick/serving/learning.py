@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from nextclick.recommender import PARTS
 from nextclick.serving.live import click_time
 from nextclick.serving.log import CLICK, FLUSH, MODEL, RULES, SHADOW, Record
 from nextclick.serving.pupil import Pending, Pupil
@@ -32,7 +33,7 @@ class Learning:
         self, settings: EngineSettings, pupil: Pupil, load: Callable[[str], Pupil]
     ) -> None:
         self.settings = settings
-        self.rules: dict[str, Any] = {"write_every": 1, "sessions": {}}
+        self.rules: dict[str, Any] = {"learn": list(PARTS), "write_every": 1, "sessions": {}}
         self.serving = (pupil, 1)
         self.shadow: Pupil | None = None
         self.position = 0
@@ -119,7 +120,7 @@ class Learning:
         group, self.group = self.group, []
         if group:
             for pupil in self.pupils:
-                pupil.take(group)
+                pupil.take(group, self.rules["learn"])
 
     def _cast_shadow(self, name: str | None) -> None:
         self.shadow_name = name

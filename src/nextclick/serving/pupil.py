@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -90,17 +90,26 @@ class Pupil:
         self.model.catalog.add([item])
         return True
 
-    def take(self, group: Sequence[Pending]) -> None:
-        """Test and remember a group; take a learning step when it fills the batch."""
+    def take(self, group: Sequence[Pending], parts: Collection[str]) -> None:
+        """Test and remember a group; take a learning step when it fills the batch.
+
+        Parameters
+        ----------
+        group
+            What was clicked.
+        parts
+            Which parts of the model learn.
+        """
         transitions = self._transitions(group)
         tested = self.model.test(transitions, CUTOFF, by_part=True)
         self._score(group, transitions, tested)
         with self._changing:
-            self.model.remember(transitions, tested)
-            self._note_origins(group)
+            self.model.remember(transitions, tested, parts=parts)
+            if "memory" in parts:
+                self._note_origins(group)
         self._batch.append((transitions, tested))
         if not self.room:
-            self._step()
+            self._step(parts)
 
     def origin(self, age: int) -> int | None:
         """Return the number of the click that a memory entry was written for, if it was here."""
@@ -127,10 +136,12 @@ class Pupil:
         self._batch = [(piece, tested) for piece, tested in unpack(outline["batch"], arrays)]
         self._origins = Window(arrays["origins"])
 
-    def _step(self) -> None:
+    def _step(self, parts: Collection[str]) -> None:
         transitions = _together([piece for piece, _ in self._batch])
         tested = [tested for _, tested in self._batch]
-        take_step = self.model.plan(transitions, tested)  # the long part: nobody waits for it
+        take_step = self.model.plan(
+            transitions, tested, parts=parts
+        )  # the long part: nobody waits for it
         with self._changing:
             take_step()
         self._batch = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
-from nextclick.recommender import LEARNING_BATCH
+from nextclick.recommender import LEARNING_BATCH, PARTS
 from nextclick.settings import Settings
 
 
@@ -13,6 +15,9 @@ class EngineSettings(Settings):
 
     Parameters
     ----------
+    learn
+        Which parts of the model go on learning: `neural`, `gate`, `memory`; none of them for a
+        service that stays as it is. Live quality is measured all the same.
     write_every
         How many transitions are tested together and then remembered; divides 100. What
         `nextclick evaluate --write-every` takes.
@@ -40,6 +45,7 @@ class EngineSettings(Settings):
         the log.
     """
 
+    learn: tuple[Literal["neural", "gate", "memory"], ...] = PARTS
     write_every: int = Field(default=20, ge=1, le=LEARNING_BATCH)
     flush_after: float = Field(default=0.25, gt=0, le=60)
     idle: float = Field(default=1800, gt=0)
