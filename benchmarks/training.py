@@ -22,6 +22,7 @@ from nextclick.clicks import ClickLog, Transitions
 from nextclick.datasets.prepared import PreparedData
 from nextclick.encoders import training
 from nextclick.encoders.base import Encoder
+from nextclick.encoders.losses import LossSettings
 from nextclick.encoders.recommender import NeuralRecommender, NeuralSettings
 from nextclick.encoders.training import Runs, TrainingSettings, half_precision, hit_rate
 from nextclick.runtime import Runtime
@@ -99,7 +100,7 @@ def plain_step(encoder: Encoder, optimizer: torch.optim.Adam, batch: Transitions
 
 
 def time_to_hit_rate(
-    data: PreparedData, wanted: float, threads: int, epochs: int, batch: int | None
+    data: PreparedData, wanted: float, threads: int, settings: TrainingSettings
 ) -> None:
     """Train until the static HR@20 on the validation part is as wanted; print each epoch."""
     spent, epoch_began = 0.0, time.perf_counter()
@@ -125,11 +126,10 @@ def time_to_hit_rate(
         return judge
 
     training._judge = judged  # type: ignore[assignment] # it also stops the training
-    settings = TrainingSettings(epochs=epochs, batch=batch)
     model = NeuralRecommender(NeuralSettings(training=settings), Runtime(threads=threads))
     try:
         model.fit(data.train, validation=data.validation, absorb=False)
-        print(f"HR@20 {wanted} was not reached in {epochs} epochs ({spent:.0f} s)")
+        print(f"HR@20 {wanted} was not reached in {settings.epochs} epochs ({spent:.0f} s)")
     except StopIteration:
         print(f"HR@20 {wanted} reached after {spent:.0f} s of training")
 
@@ -139,25 +139,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="a folder that `nextclick data prepare` wrote")
     parser.add_argument("--hit-rate", type=float, help="with --data: train until HR@20 is this")
-    parser.add_argument("--epochs", type=int, default=4, help="of that training, at most")
+    parser.add_argument("--epochs", type=int, default=6, help="of that training, at most")
+    parser.add_argument("--estimated", type=float, help="share of that training that is sampled")
     parser.add_argument("--batch", type=int, help="transitions a step of that training")
     parser.add_argument("--seconds", type=float, default=20, help="to time each side for")
     parser.add_argument("--threads", type=int, default=Runtime().threads)
     arguments = parser.parse_args()
     data = PreparedData.load(arguments.data) if arguments.data else None
     log = data.train if data else synthetic_log()
-    settings = TrainingSettings()
-    half = half_precision(settings.precision, torch.device("cpu"))
-    slow = plain(log, settings, arguments.threads, arguments.seconds)
-    fast = ours(log, settings, arguments.threads, arguments.seconds)
-    print(f"NARM, {log.n_items:,} items, {arguments.threads} threads, bfloat16: {half}")
-    print(f"  prefix by prefix, plain loss   {slow:8,.0f} transitions/s")
-    print(f"  whole sessions, fused loss     {fast:8,.0f} transitions/s")
-    print(f"  ratio                          {fast / slow:8.1f}")
+    whole = TrainingSettings(loss=LossSettings(estimated=0.0))
+    estimated = TrainingSettings(loss=LossSettings(estimated=1.0))
+    threads, seconds = arguments.threads, arguments.seconds
+    half = half_precision(whole.precision, torch.device("cpu"))
+    slow = plain(log, whole, threads, seconds)
+    print(f"NARM, {log.n_items:,} items, {threads} threads, bfloat16: {half}")
+    print("                                  transitions/s   ratio")
+    print(f"  prefix by prefix, plain loss        {slow:8,.0f}")
+    for name, settings in (("fused loss", whole), ("estimated loss", estimated)):
+        fast = ours(log, settings, threads, seconds)
+        print(f"  whole sessions, {name:16}    {fast:8,.0f}  {fast / slow:6.1f}", flush=True)
     if data and arguments.hit_rate:
-        time_to_hit_rate(
-            data, arguments.hit_rate, arguments.threads, arguments.epochs, arguments.batch
-        )
+        loss = LossSettings()
+        if arguments.estimated is not None:
+            loss = LossSettings(estimated=arguments.estimated)
+        settings = TrainingSettings(epochs=arguments.epochs, batch=arguments.batch, loss=loss)
+        time_to_hit_rate(data, arguments.hit_rate, threads, settings)
 
 
 if __name__ == "__main__":

@@ -158,8 +158,12 @@ def test_training_stops_when_the_validation_part_gets_no_better(tmp_path):
     assert facts["epoch"] == 3  # the first of three equally bad ones is the best
 
 
-def test_training_that_is_interrupted_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
-    whole = model(epochs=3).fit(log())
+@pytest.mark.parametrize("estimated", [0.0, 0.8])
+def test_training_that_is_interrupted_goes_on_as_if_it_had_not_been(
+    tmp_path, monkeypatch, estimated
+):
+    loss = {"estimated": estimated, "samples": 16}
+    whole = model(epochs=3, loss=loss).fit(log())
 
     checkpoint = tmp_path / "narm.checkpoint"
     epochs = []
@@ -175,9 +179,9 @@ def test_training_that_is_interrupted_goes_on_as_if_it_had_not_been(tmp_path, mo
     train_epoch = training._train_epoch
     monkeypatch.setattr(training, "_train_epoch", interrupted_after_two)
     with pytest.raises(KeyboardInterrupt):
-        model(epochs=3, checkpoint=checkpoint).fit(log())
+        model(epochs=3, loss=loss, checkpoint=checkpoint).fit(log())
     monkeypatch.setattr(training, "_train_epoch", train_epoch)
-    resumed = model(epochs=3, checkpoint=checkpoint).fit(log())
+    resumed = model(epochs=3, loss=loss, checkpoint=checkpoint).fit(log())
 
     assert epochs == [1, 2]
     for name, values in whole.state().items():
@@ -212,8 +216,8 @@ def test_the_same_seed_gives_the_same_model():
     assert not np.array_equal(one["method/encoder/items"], another["method/encoder/items"])
 
 
-@pytest.mark.parametrize("kind", ["top1-max", "bpr-max"])
-def test_ranking_losses_train_and_give_probabilities(kind):
+@pytest.mark.parametrize("kind", ["cross-entropy", "top1-max", "bpr-max"])
+def test_sampled_losses_train_and_give_probabilities(kind):
     trained = model(epochs=8, loss={"kind": kind, "samples": 16}).fit(log(sessions=400))
     answer = trained.recommend(Contexts.of([[3]]), k=30)
     assert answer.items[0, 0] == 4

@@ -14,7 +14,7 @@ from nextclick.adam import AdamStep
 from nextclick.clicks import Contexts, Ints, Mask
 from nextclick.encoders.base import Encoder
 from nextclick.encoders.item_vectors import Extra, ItemVectors
-from nextclick.encoders.losses import Softmax, cross_entropy
+from nextclick.encoders.softmax import Softmax, cross_entropy
 from nextclick.settings import Settings
 
 

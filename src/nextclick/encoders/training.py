@@ -265,6 +265,7 @@ def _train_epoch(
     device = encoder.items.device
     half = half_precision(settings.precision, device)
     loss_of_batch = loss_of(settings.loss, targets, encoder.n_items, generator, half=half)
+    total = len(targets) * settings.epochs
     done = len(targets) * (course.epoch - 1)
     encoder.train()
     for batch in runs.batches(batch_size(settings, len(targets)), generator):
@@ -272,14 +273,12 @@ def _train_epoch(
         states = encoder(torch.from_numpy(items).to(device))
         queries = encoder.queries(states[torch.from_numpy(rows), torch.from_numpy(positions)])
         clicked = torch.from_numpy(targets[transitions]).to(device)
-        loss: Tensor = loss_of_batch(encoder, queries, clicked)
+        loss = loss_of_batch(encoder, queries, clicked, done / total)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call] # torch has no types here
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), settings.clip)
         for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * one_cycle(
-                done / (len(targets) * settings.epochs), settings.warm_up
-            )
+            group["lr"] = settings.learning_rate * one_cycle(done / total, settings.warm_up)
         optimizer.step()
         done += len(transitions)
         advance(len(transitions), f"loss {loss.item():.2f}")
