@@ -19,7 +19,7 @@ from nextclick import persistence
 from nextclick.datasets.prepared import PreparedData
 from nextclick.recommender import Recommender
 
-START = 60
+START = 180
 """Seconds that a service may take to start: the machine may be busy."""
 
 

@@ -51,8 +51,8 @@ def replay(
     """Stream the test part of prepared data through a service, as a shop would.
 
     Prints how good the service's recommendations were just before each click. With --speed max, a
-    service that was started on a new state gives the figures of `nextclick evaluate MODEL DIR
-    --write-every N`, N being the service's write_every.
+    service that was started on a new state gives the figures of `nextclick evaluate` to the last
+    digit; the command for that is printed.
     """
     import httpx
 
@@ -72,7 +72,7 @@ def replay(
     if as_json:
         print_json(_summary(done))
     else:
-        _show(done)
+        _show(done, data)
 
 
 def times_as_fast(speed: str) -> float | None:
@@ -98,10 +98,12 @@ def _summary(done: Replayed) -> dict[str, Any]:
         "tests": done.tests,
         "HR@20": done.hit_rate,
         "MRR@20": done.reciprocal_rank,
+        "write_every": done.write_every,
+        "early_groups": done.early_groups,
     }
 
 
-def _show(done: Replayed) -> None:
+def _show(done: Replayed, data: Path) -> None:
     print_table(
         ["Live quality of", "tests", "HR@20", "MRR@20"],
         [
@@ -119,6 +121,23 @@ def _show(done: Replayed) -> None:
             "clicks sent": f"{done.clicks:,}",
             "time": f"{seconds(done.seconds)} until all of them were learned",
         }
+    )
+    if done.alone and done.tests["model"]:
+        _compare(done, data)
+
+
+def _compare(done: Replayed, data: Path) -> None:
+    """Say how to get the same figures offline, or why they are not quite the same."""
+    if done.early_groups:
+        typer.echo(
+            f"{done.early_groups:,} groups of clicks were learned before they were full, as the\n"
+            "next click took long: offline, the last digits differ. To compare them, start\nthe "
+            "service on a new state with flush_after = 5 under [engine] in its settings."
+        )
+    tests = done.tests["model"]
+    typer.echo("The same offline, MODEL being what the service was started with:")
+    typer.echo(
+        f"  nextclick evaluate MODEL {data} --write-every {done.write_every} --limit {tests}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import numpy as np
@@ -58,6 +59,46 @@ def reciprocal_ranks(ranks: Ints, k: int) -> Floats:
     return np.where(hits(ranks, k), 1.0 / np.maximum(ranks, 1), 0.0)
 
 
+def rank_counts(ranks: Ints, k: int) -> Ints:
+    """Return how many ranks there are of each up to `k`, and under 0 how many misses.
+
+    Examples
+    --------
+    >>> rank_counts(np.array([0, 1, 4, 6, 1]), 5).tolist()
+    [2, 2, 0, 0, 1, 0]
+    """
+    counts: Ints = np.bincount(np.where(hits(ranks, k), ranks, 0), minlength=k + 1)
+    return counts
+
+
+def hit_rate(counts: Ints) -> float:
+    """Return HR of such counts; NaN of none.
+
+    Examples
+    --------
+    >>> hit_rate(np.array([1, 2, 0, 1]))
+    0.75
+    """
+    n = int(counts.sum())
+    return (n - int(counts[0])) / n if n else math.nan
+
+
+def mean_reciprocal_rank(counts: Ints) -> float:
+    """Return MRR of such counts; NaN of none.
+
+    By counts, so that it is the same to the last digit however the ranks were added up: all at once
+    here, a few at a time in a service.
+
+    Examples
+    --------
+    >>> mean_reciprocal_rank(np.array([1, 2, 0, 0, 1]))
+    0.5625
+    """
+    n = int(counts.sum())
+    total = math.fsum(count / rank for rank, count in enumerate(counts.tolist()) if rank)
+    return total / n if n else math.nan
+
+
 def metrics_at(ranks: Ints, cutoffs: tuple[int, ...] = CUTOFFS) -> Metrics:
     """Return HR@k and MRR@k for each cutoff `k`; NaN if there is nothing to average.
 
@@ -68,8 +109,6 @@ def metrics_at(ranks: Ints, cutoffs: tuple[int, ...] = CUTOFFS) -> Metrics:
     """
     metrics = {}
     for k in cutoffs:
-        metrics[f"HR@{k}"] = float(hits(ranks, k).mean()) if len(ranks) else float("nan")
-        metrics[f"MRR@{k}"] = (
-            float(reciprocal_ranks(ranks, k).mean()) if len(ranks) else float("nan")
-        )
+        counts = rank_counts(ranks, k)
+        metrics[f"HR@{k}"], metrics[f"MRR@{k}"] = hit_rate(counts), mean_reciprocal_rank(counts)
     return metrics

@@ -42,6 +42,7 @@ class Learning:
         self.sessions = Sessions()
         self.group: list[Pending] = []
         self.new_items: dict[str, float] = {}
+        self.early_groups = 0
         self._load = load
 
     @property
@@ -64,6 +65,7 @@ class Learning:
         if record.kind == CLICK:
             self._click(record)
         elif record.kind == FLUSH:
+            self.early_groups += bool(self.group)
             self._close_group()
         elif record.kind == RULES:
             self.rules = json.loads(str(record.body))

@@ -303,6 +303,9 @@ class Stats:
     lag_clicks, lag_seconds
         How far learning is behind the log: in records, and in seconds since the oldest click that
         no recommendation can know of yet.
+    write_every, early_groups
+        How many transitions are tested together; how many such groups were closed before they were
+        full, since this start, lest they wait too long.
     model_version
         As in `Answer.model`.
     model, shadow
@@ -330,6 +333,8 @@ class Stats:
     learned_number: int
     lag_clicks: int
     lag_seconds: float
+    write_every: int
+    early_groups: int
     model_version: int
     model: LearnerStats
     shadow: LearnerStats | None

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from nextclick.clicks import Floats, Ints, Mask
-from nextclick.evaluation.metrics import hits, reciprocal_ranks
+from nextclick.evaluation.metrics import (
+    hit_rate,
+    hits,
+    mean_reciprocal_rank,
+    rank_counts,
+    reciprocal_ranks,
+)
 from nextclick.serving.messages import Figures, Quality
 
 CUTOFF = 20
@@ -41,6 +47,7 @@ class LiveQuality:
 
     def __init__(self) -> None:
         self._total = np.zeros(_N)
+        self._counts = np.zeros((len(_SERIES), CUTOFF + 1), dtype=np.int64)
         self._minutes: deque[tuple[int, Floats]] = deque(maxlen=_KEPT_MINUTES)
 
     def add(self, arrived: Floats, ranks: dict[str, Ints], new: Mask, weights: Floats) -> None:
@@ -62,6 +69,7 @@ class LiveQuality:
             counted = new if series == "new" else np.ones(len(arrived), dtype=np.bool_)
             of = ranks.get("model" if series == "new" else series)
             if of is not None:
+                self._counts[place] += rank_counts(of[counted], CUTOFF)
                 rows[:, 3 * place] = counted
                 rows[:, 3 * place + 1] = counted & hits(of, CUTOFF)
                 rows[:, 3 * place + 2] = counted * reciprocal_ranks(of, CUTOFF)
@@ -75,8 +83,8 @@ class LiveQuality:
 
     @property
     def start(self) -> Quality:
-        """Over everything that was tested."""
-        return _quality(self._total)
+        """Over everything that was tested, to the last digit as `metrics_at` has it."""
+        return _quality(self._total, [_exact_figures(counts) for counts in self._counts])
 
     def last_hour(self, now: float) -> Quality:
         """Over the clicks of the 60 minutes before the one that `now` is in, and of that one."""
@@ -91,12 +99,14 @@ class LiveQuality:
         """Return everything as what JSON takes, to the last bit."""
         return {
             "total": self._total.tolist(),
+            "ranks": self._counts.tolist(),
             "minutes": [[minute, sums.tolist()] for minute, sums in self._minutes],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up what `state` returned."""
         self._total = np.array(state["total"])
+        self._counts = np.array(state["ranks"])
         self._minutes.clear()
         self._minutes.extend((minute, np.array(sums)) for minute, sums in state["minutes"])
 
@@ -109,8 +119,8 @@ class LiveQuality:
             self._minutes.append((minute, sums))
 
 
-def _quality(sums: Floats) -> Quality:
-    figures = [_figures(*sums[3 * place : 3 * place + 3]) for place in range(len(_SERIES))]
+def _quality(sums: Floats, exact: list[Figures] | None = None) -> Quality:
+    figures = exact or [_figures(*sums[3 * n : 3 * n + 3]) for n in range(len(_SERIES))]
     model, neural, memory, new = figures
     has_parts = neural.tests > 0
     return Quality(
@@ -125,6 +135,13 @@ def _quality(sums: Floats) -> Quality:
 
 def _figures(tests: float, n_hits: float, reciprocal: float) -> Figures:
     return Figures(int(tests), _mean(n_hits, tests), _mean(reciprocal, tests))
+
+
+def _exact_figures(counts: Ints) -> Figures:
+    n = int(counts.sum())
+    return (
+        Figures(n, hit_rate(counts), mean_reciprocal_rank(counts)) if n else Figures(0, None, None)
+    )
 
 
 def _mean(total: float, number: float) -> float | None:

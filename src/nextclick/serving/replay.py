@@ -11,6 +11,7 @@ from nextclick.clicks import ClickLog
 from nextclick.client import Client
 from nextclick.datasets.prepared import PreparedData
 from nextclick.errors import BadInputError
+from nextclick.recommender import LEARNING_BATCH
 from nextclick.runtime import Runtime
 
 AT_ONCE = 100
@@ -18,6 +19,9 @@ AT_ONCE = 100
 
 PATIENCE = 600
 """Seconds to wait until the service has learned what it was sent."""
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks at the figures, for those who watch."""
 
 PARTS = ("model", "neural", "memory", "new")
 
@@ -35,6 +39,14 @@ class Replayed:
     tests, hit_rate, reciprocal_rank
         For the model, its parts alone and new items: how many clicks tested it, HR@20 and MRR@20;
         the last two lack what nothing tested.
+    write_every
+        How many transitions the service tests together.
+    early_groups
+        How many such groups it closed before they were full, so that nobody waits; the last group
+        does not count. If none, and the service had not tested anything before, the figures are
+        those of an evaluation offline, to the last digit.
+    alone
+        Whether the service had not tested anything before.
     """
 
     clicks: int
@@ -42,6 +54,9 @@ class Replayed:
     tests: dict[str, int]
     hit_rate: dict[str, float]
     reciprocal_rank: dict[str, float]
+    write_every: int
+    early_groups: int
+    alone: bool
 
 
 def replay(
@@ -74,21 +89,33 @@ def replay(
     n = len(log) if limit is None else min(limit, len(log))
     if not n:
         raise BadInputError("the data has no test part to replay; prepare it with one")
-    before = client.stats()["model"]["start"]
-    started = time.perf_counter()
-    with (runtime or Runtime()).progress("Replaying", n) as advance:
-        sent = 0
+    before = client.stats()
+    runtime = runtime or Runtime()
+    started = looked = time.perf_counter()
+    with runtime.progress("Replaying", n) as advance:
+        sent, note = 0, ""
         for due, clicks in _requests(data, log, n, speed):
             wait = due - (time.perf_counter() - started)
             if wait > 0:
                 sleep(wait)
             client.clicks(clicks)
             sent += len(clicks)
-            advance(len(clicks))
-    stats = _learned(client, sleep)
+            if runtime.show_progress and time.perf_counter() - looked >= LOOK_EVERY:
+                looked = time.perf_counter()
+                note = _note(before, client.stats())
+            advance(len(clicks), note)
+    after = _learned(client, sleep)
     seconds = time.perf_counter() - started
-    tests, hit_rate, reciprocal_rank = _between(before, stats["model"]["start"])
-    return Replayed(sent, seconds, tests, hit_rate, reciprocal_rank)
+    figures = _between(before["model"]["start"], after["model"]["start"])
+    return Replayed(sent, seconds, *figures, **_circumstances(before, after))
+
+
+def _note(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return the model's figures so far, to be shown beside the progress."""
+    _, hit_rate, reciprocal_rank = _between(before["model"]["start"], now["model"]["start"])
+    if "model" not in hit_rate:
+        return ""
+    return f"HR@20 {hit_rate['model']:.3f} MRR@20 {reciprocal_rank['model']:.3f}"
 
 
 def _requests(
@@ -115,6 +142,17 @@ def _requests(
                 )
             ],
         )
+
+
+def _circumstances(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return what an evaluation offline needs to know to give the same figures."""
+    tests = after["model"]["start"]["model"]["tests"]
+    last_is_short = tests % LEARNING_BATCH % after["write_every"] > 0
+    return {
+        "write_every": after["write_every"],
+        "early_groups": after["early_groups"] - before["early_groups"] - last_is_short,
+        "alone": before["model"]["start"]["model"]["tests"] == 0,
+    }
 
 
 def _learned(client: Client, sleep: Callable[[float], None]) -> dict[str, Any]:

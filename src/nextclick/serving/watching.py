@@ -31,6 +31,8 @@ def look(live: Live, writer: Writer, learner: Learner, server: Server, keeper: K
         learned_number=learning.position,
         lag_clicks=max(0, last - learning.position),
         lag_seconds=learner.lag_seconds(now),
+        write_every=learning.rules["write_every"],
+        early_groups=learning.early_groups,
         model_version=version,
         model=_learner(pupil, now),
         shadow=None if shadow is None else _learner(shadow, now),
