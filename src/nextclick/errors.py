@@ -1,4 +1,4 @@
-"""The one error that is the caller's to mend."""
+"""The errors that are the caller's to mend."""
 
 
 class BadInputError(Exception):
@@ -14,3 +14,7 @@ class BadInputError(Exception):
         ...
     nextclick.errors.BadInputError: clicks.csv: no column 'session_id'
     """
+
+
+class NoSpaceError(BadInputError):
+    """There is no space left on the disk for what was to be written; nothing of it was."""

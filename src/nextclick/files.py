@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nextclick.errors import BadInputError
+from nextclick.errors import BadInputError, NoSpaceError
 
 MANIFEST = "manifest.json"
 
@@ -36,7 +36,7 @@ def new_file(path: Path) -> Iterator[Path]:
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with _named_write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             yield aside
             sync(aside)
             aside.replace(path)
@@ -55,7 +55,7 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
     aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with _named_write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
             yield aside
@@ -79,6 +79,24 @@ def new_directory(path: Path, kind: str, version: int) -> Iterator[Path]:
             sync(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, and those it is in, that are there after a power loss too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     make_directory(Path(folder) / "one" / "other")
+    ...     (Path(folder) / "one" / "other").is_dir()
+    True
+    """
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync(path.parent)
 
 
 def check_target(path: Path, kind: str) -> None:
@@ -208,7 +226,7 @@ def _named_write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise BadInputError(
+            raise NoSpaceError(
                 f"{path}: no space left on the disk; nothing was written, what was there before is "
                 "still there"
             ) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nextclick.errors import BadInputError
+from nextclick.errors import BadInputError, NoSpaceError
 from nextclick.serving import schemas
 from nextclick.serving.arrivals import Arrivals
 from nextclick.serving.engine import Engine
@@ -26,6 +26,7 @@ from nextclick.serving.messages import (
     Ask,
     ClosedError,
     DiskFullError,
+    LogBusyError,
     LogFailedError,
     NewClick,
     ServiceError,
@@ -209,17 +210,17 @@ class Api:
         return _json(schemas.ModelAnswer(version, self.engine.stats().model.label))
 
 
-def as_refusal(error: Exception) -> RefusalError:
+def as_refusal(error: BadInputError | ServiceError) -> RefusalError:
     """Return what a client is told when the engine says no."""
-    if isinstance(error, BadInputError):
-        return RefusalError(400, "invalid", str(error))
-    if isinstance(error, DiskFullError):
+    if isinstance(error, DiskFullError | NoSpaceError):
         return RefusalError(
             507,
             "disk_full",
-            "there is no space for clicks on the service's disk; send them again later",
+            "there is no space for this on the service's disk; send it again later",
             headers={"retry-after": "10"},
         )
+    if isinstance(error, BadInputError):
+        return RefusalError(400, "invalid", str(error))
     if isinstance(error, ClosedError):
         return RefusalError(
             503, "stopping", "the service is stopping", headers={"retry-after": "5"}, close=True
@@ -228,9 +229,12 @@ def as_refusal(error: Exception) -> RefusalError:
         return RefusalError(
             503,
             "log_failed",
-            "the service's disk failed; it takes clicks again when it was started anew",
+            "the service's disk failed; it takes clicks again when it was started anew, and only "
+            "then is known whether these were kept",
         )
-    raise error
+    if isinstance(error, LogBusyError):
+        return RefusalError(503, "log_busy", str(error), headers={"retry-after": "5"})
+    return RefusalError(503, "not_learning", str(error))
 
 
 def _json(answer: Any) -> Reply:

@@ -137,8 +137,9 @@ class Engine:
         )
         self._agree(shadow_name)
         self._learner.start()
+        self._checker = threading.Thread(target=self._check_log, name="checker", daemon=True)
         if not files.checked:
-            threading.Thread(target=self._check_log, name="checker", daemon=True).start()
+            self._checker.start()
 
     # What callers use
 
@@ -276,6 +277,8 @@ class Engine:
                 with suppress(Exception):  # reported; all that is lost is time
                     self._keeper.take(self._learner).result()
             self._keeper.close()
+            if self._checker.is_alive():
+                self._checker.join()
             self._files.close()
 
     def __enter__(self) -> Engine:
@@ -299,6 +302,8 @@ class Engine:
             self._writer.append(RULES, body=json.dumps(rules)).result()
         if shadow_name != self._live.shadow:
             self._writer.append(SHADOW, body=json.dumps({"name": shadow_name})).result()
+        elif shadow_name is not None:
+            self._files.leave(shadow_name)
 
     def _load(self, model: Recommender | Path) -> int:
         name = self._files.keep_model(model, "model")
@@ -314,7 +319,7 @@ class Engine:
     def _check_log(self) -> None:
         """Look through the part of the log that a start passes over."""
         try:
-            self._log.check_all(lambda: self._closed, pause=0.1)
+            self._log.check_all(lambda: self._closed, pause=0.02)
         except (BadInputError, ServiceError) as error:
             self._keeper.report(str(error))
 

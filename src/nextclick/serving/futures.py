@@ -11,6 +11,21 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 
+def promised() -> Future[Any]:
+    """Return a future whose result comes in any case: nobody can cancel it.
+
+    Who waits for it may leave; who brings the result must not fail for that.
+
+    Examples
+    --------
+    >>> promised().cancel()
+    False
+    """
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
 def then(first: Future[First], make: Callable[[First], Second]) -> Future[Second]:
     """Return a future of what `make` makes of the first one's result.
 
@@ -22,7 +37,7 @@ def then(first: Future[First], make: Callable[[First], Second]) -> Future[Second
     >>> second.result()
     '5'
     """
-    second: Future[Second] = Future()
+    second: Future[Second] = promised()
 
     def done(_: Future[First]) -> None:
         try:
@@ -46,7 +61,7 @@ def flat(outer: Future[Future[First]]) -> Future[First]:
     >>> result.result()
     5
     """
-    result: Future[First] = Future()
+    result: Future[First] = promised()
 
     def hand_on(inner: Future[First]) -> None:
         try:
@@ -76,7 +91,7 @@ def both(first: Future[First], second: Future[Second]) -> Future[tuple[First, Se
     >>> pair.result()
     (1, 2)
     """
-    pair: Future[tuple[First, Second]] = Future()
+    pair: Future[tuple[First, Second]] = promised()
     turn = threading.Lock()
 
     def done(_: Future[Any]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from nextclick.serving.learner import Learner
 from nextclick.serving.live import Live
+from nextclick.serving.messages import ClosedError
 from nextclick.serving.settings import EngineSettings
 from nextclick.serving.snapshots import Contents
 from nextclick.serving.state import StateDirectory
@@ -16,6 +18,9 @@ from nextclick.serving.writer import Writer
 
 _PROBLEMS = 20
 """How many problems are remembered."""
+
+AFTER_FAILURE = 30.0
+"""Seconds to wait after a snapshot that could not be written: taking one costs time."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +50,7 @@ class Keeper:
         self._writer = writer
         self._position = max(state.snapshots.positions, default=0)
         self._tried = time.monotonic()
+        self._failed = False
         self._writing: Future[Path] | None = None
         self.background = ThreadPoolExecutor(1, "background")
 
@@ -61,7 +67,8 @@ class Keeper:
         clicks, seconds = self.settings.snapshot_clicks, self.settings.snapshot_seconds
         by_clicks = clicks is not None and new >= clicks
         by_time = seconds is not None and time.monotonic() - self._tried >= seconds
-        if by_time or (by_clicks and time.monotonic() - self._tried >= 1):
+        rest = AFTER_FAILURE if self._failed else 1.0
+        if by_time or (by_clicks and time.monotonic() - self._tried >= rest):
             self.take(learner)
 
     def take(self, learner: Learner) -> Future[Path]:
@@ -79,6 +86,7 @@ class Keeper:
         try:
             path = self.state.snapshots.write(contents)
         except Exception as error:
+            self._failed = True
             self.report(f"a snapshot was not written: {error}")
             raise
         self._position = contents.position
@@ -87,7 +95,8 @@ class Keeper:
         needed = [name for number, name in list(self._live.loaded) if number > oldest]
         self.state.forget_models(needed)
         if self.settings.keep_log is not None:
-            self._writer.forget(oldest, self.time - self.settings.keep_log)
+            with suppress(ClosedError):  # then it is done after the next start
+                self._writer.forget(oldest, self._writer.log.clock.now() - self.settings.keep_log)
         return path
 
     def report(self, problem: str) -> None:

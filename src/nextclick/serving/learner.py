@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from nextclick.serving.futures import promised
 from nextclick.serving.learning import Learning
 from nextclick.serving.log import Log, Record
 from nextclick.serving.mailbox import Mailbox
@@ -21,6 +21,9 @@ Result = TypeVar("Result")
 BACKLOG = 100_000
 """Records that wait in memory; what comes when there are more is read from the log again."""
 
+AGAIN = 1.0
+"""After how many seconds a flush is asked for again."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -29,7 +32,7 @@ class _Call:
 
     def __init__(self, do: Callable[[], Any]) -> None:
         self.do = do
-        self.future: Future[Any] = Future()
+        self.future = promised()
 
 
 class Learner:
@@ -71,6 +74,8 @@ class Learner:
 
     def take(self, records: Sequence[Record]) -> None:
         """Learn these records, when those before them are learned."""
+        if self.error:
+            return
         last = records[-1]
         self._arrivals.append((last.number, last.arrived))
         # A plain number stands for records that are to be read from the log.
@@ -104,9 +109,12 @@ class Learner:
             while True:
                 given = self._mailbox.get(timeout=self._patience())
                 if not given:
-                    self._flush()
-                    given = self._mailbox.get()
-                self._handle(given[0])
+                    with suppress(ClosedError):  # calls that wait are still to be done
+                        self._flush()
+                    # A full disk takes no flush: it is asked again.
+                    given = self._mailbox.get(timeout=AGAIN)
+                if given:
+                    self._handle(given[0])
 
     def _handle(self, given: Sequence[Record] | int | _Call) -> None:
         if isinstance(given, _Call):
@@ -149,5 +157,5 @@ class Learner:
         group = self.learning.group
         if not group or self.error:
             return None
-        waited = time.time() - group[0].click.arrived
+        waited = self._log.clock.now() - group[0].click.arrived
         return min(max(0.0, self.learning.settings.flush_after - waited), 60.0)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import sqlite3
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nextclick.errors import NoSpaceError
+from nextclick.serving.clock import LogClock
 from nextclick.serving.messages import (
+    ClosedError,
     DamagedLogError,
     DiskFullError,
+    LogBusyError,
     LogFailedError,
+    ServiceError,
     SessionClick,
 )
 
 CLICK, ITEM, FLUSH, RULES = "click", "item", "flush", "rules"
-MODEL, SHADOW, LOSS = "model", "shadow", "loss"
+MODEL, SHADOW = "model", "shadow"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS records (
@@ -42,6 +49,14 @@ CREATE UNIQUE INDEX IF NOT EXISTS by_session ON records (session, event_id)
 _AT_ONCE = 2_000
 """Records read, or forgotten, at a time."""
 
+_MARK = 12
+"""Bytes of the mark: a number, and its checksum."""
+
+_WAL_BYTES = 64 * 2**20
+"""What the write-ahead log shrinks to when a long reading has made it grow."""
+
+_log = logging.getLogger(__name__)
+
 
 class Record(NamedTuple):
     """A line of the log.
@@ -52,8 +67,7 @@ class Record(NamedTuple):
         Its place: records are numbered from 1 without gaps.
     kind
         `click`, `item` (a description), `flush` (remember what is pending), `rules` (settings that
-        replay must know), `model` and `shadow` (another one from here on), or `loss` (of records
-        that could not be read any more).
+        replay must know), or `model` and `shadow` (another one from here on).
     arrived
         When it came, by the log's clock, which never goes back.
     session, item, timestamp, event_id
@@ -94,20 +108,28 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reading = threading.Lock()
+        self._closed = False
+        self._mark = os.open(path.with_suffix(".mark"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            self._writer = self._connect()
+            self._writer, self._reader = self._connect(), self._connect()
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA synchronous = FULL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")
+            self._writer.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
             self._writer.executescript(_SCHEMA)
-            self._reader = self._connect()
             row = self._reader.execute(
-                "SELECT number, arrived FROM records ORDER BY number DESC LIMIT 1"
+                "SELECT * FROM records ORDER BY number DESC LIMIT 1"
             ).fetchone()
-        except sqlite3.Error as error:
+            last = Record(0, "", 0.0) if row is None else self._checked(row, int(row[0]))
+        except (sqlite3.Error, DamagedLogError) as error:
+            self.close()
+            if isinstance(error, DamagedLogError):
+                raise
+            if _is_full(error):
+                raise NoSpaceError(f"{path}: no space left on the disk to start with") from error
             raise self._unreadable(error) from error
-        self.last, self.arrived = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
-        self._mark = os.open(path.with_suffix(".mark"), os.O_RDWR | os.O_CREAT, 0o644)
+        self.last = last.number
+        self.clock = LogClock(last.arrived)
 
     # Writing
 
@@ -119,22 +141,31 @@ class Log:
             self._writer.executemany("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?)", rows)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
             raise self._write_error(error) from error
-        self.last, self.arrived = records[-1].number, records[-1].arrived
+        self.last = records[-1].number
         number = self.last.to_bytes(8, "little")
-        os.pwrite(self._mark, number + zlib.crc32(number).to_bytes(4, "little"), 0)
+        try:
+            os.pwrite(self._mark, number + zlib.crc32(number).to_bytes(4, "little"), 0)
+        except OSError as error:  # the records are on disk all the same
+            _log.warning("%s: %s", self.path.with_suffix(".mark"), error.strerror)
 
     def find_event(self, session: str, event_id: str) -> int | None:
         """Return the number of the click of this session with this event id."""
-        row = self._writer.execute(
-            "SELECT number FROM records WHERE session = ? AND event_id = ?", (session, event_id)
-        ).fetchone()
+        try:
+            row = self._writer.execute(
+                "SELECT number FROM records WHERE session = ? AND event_id = ?", (session, event_id)
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise self._write_error(error) from error
         return None if row is None else int(row[0])
 
     def forget(self, number: int, arrived: float) -> int:
         """Delete the first records up to a number that arrived before a time; not all at once.
+
+        The last record stays, whatever its age: it says how far the log goes.
 
         Returns
         -------
@@ -145,7 +176,7 @@ class Log:
             deleted = self._writer.execute(
                 "DELETE FROM records WHERE number IN (SELECT number FROM records "
                 "WHERE number <= ? AND arrived < ? ORDER BY number LIMIT ?)",
-                (number, arrived, _AT_ONCE),
+                (min(number, self.last - 1), arrived, _AT_ONCE),
             )
         except sqlite3.Error as error:
             raise self._write_error(error) from error
@@ -174,7 +205,6 @@ class Log:
     def read(self, after: int, upto: int | None = None) -> Iterator[list[Record]]:
         """Yield the records after a number, in order, a list at a time; checks every one."""
         upto = self.last if upto is None else upto
-        lost = self._losses(after)
         while after < upto:
             stop = min(upto, after + _AT_ONCE)
             rows = self._select(
@@ -184,9 +214,7 @@ class Log:
             )
             found = {int(row[0]): row for row in rows}
             yield [
-                self._checked(found.get(number), number)
-                for number in range(after + 1, stop + 1)
-                if number not in lost
+                self._checked(found.get(number), number) for number in range(after + 1, stop + 1)
             ]
             after = stop
 
@@ -212,18 +240,36 @@ class Log:
         )
         return click, [Record(*row[:-1]) for row in reversed(rows)]
 
-    def check_end(self, least: int = 0) -> None:
-        """Refuse a log that ends before what was acknowledged, or before `least`."""
-        number = os.pread(self._mark, 12, 0)
-        marked = 0
-        if len(number) == 12 and zlib.crc32(number[:8]).to_bytes(4, "little") == number[8:]:
-            marked = int.from_bytes(number[:8], "little")
+    def models(self, after: int, upto: int) -> list[tuple[int, str]]:
+        """Return the numbers of records that name models, and the names; not after `upto`."""
+        rows = self._select(
+            "SELECT number, body FROM records "
+            "WHERE number > ? AND number <= ? AND kind IN (?, ?) ORDER BY number",
+            (after, upto, MODEL, SHADOW),
+            after,
+        )
+        return [(int(number), json.loads(body)["name"]) for number, body in rows]
+
+    def check_end(self, least: int = 0) -> str | None:
+        """Refuse a log that ends before what was acknowledged, or before `least`.
+
+        Returns
+        -------
+        str | None
+            What is wrong with the mark, which matters no more once this was called.
+        """
+        number = os.pread(self._mark, _MARK, 0)
+        whole = zlib.crc32(number[:8]).to_bytes(4, "little") == number[8:]
+        marked = int.from_bytes(number[:8], "little") if whole else 0
         if self.last < max(marked, least):
             raise DamagedLogError(
                 f"{self.path}: records {self.last + 1} to {max(marked, least)} were acknowledged "
                 f"and are gone: {self.path.name} or {self.path.name}-wal is damaged; restore the "
                 "state directory from a backup"
             )
+        if whole or not number:
+            return None
+        return f"{self.path.with_suffix('.mark')}: damaged; it is written anew"
 
     @property
     def size(self) -> int:
@@ -241,36 +287,41 @@ class Log:
             How many seconds to rest between pieces.
         """
         connection = self._connect()
+        connection.set_progress_handler(enough, 100_000)
         try:
             problems = connection.execute("PRAGMA integrity_check(1)").fetchall()
         except sqlite3.Error as error:
+            if enough():
+                return
             raise self._unreadable(error) from error
         finally:
             connection.close()
         if problems != [("ok",)]:
             raise self._unreadable(problems[0][0])
-        first = self._select("SELECT min(number) FROM records", ())[0][0]
-        for _ in self.read((first or 1) - 1):
+        after, upto = 0, self.last
+        while not enough() and (after := max(after, self._before_first())) < upto:
+            stop = min(upto, after + _AT_ONCE)
+            try:
+                list(self.read(after, stop))
+            except DamagedLogError:
+                if self._before_first() <= after:
+                    raise
+                continue  # what was old has been deleted meanwhile
+            after = stop
             time.sleep(pause)
-            if enough():
-                return
 
     def close(self) -> None:
         """Close the database; everything is on disk already."""
-        self._reader.close()
+        with self._reading:
+            self._closed = True
+            self._reader.close()
         self._writer.close()
         os.close(self._mark)
 
-    def _losses(self, after: int) -> set[int]:
-        """Return the numbers of records that were given up."""
-        lost: set[int] = set()
-        rows = self._select(
-            "SELECT body FROM records WHERE number > ? AND kind = ?", (after, LOSS), after
-        )
-        for (body,) in rows:
-            first, last = json.loads(body)["records"]
-            lost.update(range(first, last + 1))
-        return lost
+    def _before_first(self) -> int:
+        """Return the number before that of the first record that is kept."""
+        first = self._select("SELECT min(number) FROM records", ())[0][0]
+        return self.last if first is None else int(first) - 1
 
     def _checked(self, row: tuple[Any, ...] | None, number: int) -> Record:
         if row is None:
@@ -279,7 +330,11 @@ class Log:
                 "backup"
             )
         record = Record(*row[:-1])
-        if record.crc() != row[-1]:
+        try:
+            whole = record.crc() == row[-1]
+        except (TypeError, ValueError):  # bytes where text was written
+            whole = False
+        if not whole:
             raise DamagedLogError(
                 f"{self.path}: record {number} is damaged; restore the state directory from a "
                 "backup"
@@ -290,6 +345,8 @@ class Log:
         self, query: str, values: tuple[Any, ...], after: int | None = None
     ) -> list[tuple[Any, ...]]:
         with self._reading:
+            if self._closed:
+                raise ClosedError("the service is stopping")
             try:
                 return self._reader.execute(query, values).fetchall()
             except sqlite3.Error as error:
@@ -305,14 +362,19 @@ class Log:
             "backup"
         )
 
-    def _write_error(self, error: sqlite3.Error) -> DiskFullError | LogFailedError:
+    def _write_error(self, error: sqlite3.Error) -> ServiceError:
         code = getattr(error, "sqlite_errorcode", None)
         synced = code != sqlite3.SQLITE_IOERR_FSYNC
-        full = code == sqlite3.SQLITE_FULL or (synced and not self._space())
-        if full:
+        if _is_full(error) or (synced and not self._space()):
             return DiskFullError(f"{self.path}: {os.strerror(errno.ENOSPC)}; nothing was kept")
-        return LogFailedError(f"{self.path}: {error}; nothing was kept")
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return LogBusyError(f"{self.path}: another program has locked it; nothing was kept")
+        return LogFailedError(f"{self.path}: {error}")
 
     def _space(self) -> bool:
         disk = os.statvfs(self.path.parent)
         return disk.f_bavail * disk.f_frsize >= 64 * 1024
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

@@ -9,11 +9,11 @@ from nextclick.errors import BadInputError
 
 
 class ServiceError(Exception):
-    """A request that is in order could not be carried out; nothing of it was done."""
+    """A request that is in order could not be carried out."""
 
 
 class DiskFullError(ServiceError):
-    """There is no space for clicks now; try again when there is. Recommendations go on."""
+    """There is no space now, and nothing was kept; try again later. Recommendations go on."""
 
 
 class ClosedError(ServiceError):
@@ -21,7 +21,14 @@ class ClosedError(ServiceError):
 
 
 class LogFailedError(ServiceError):
-    """The disk failed while clicks were written; the service takes no more until started anew."""
+    """The disk failed while clicks were written; the service takes no more until started anew.
+
+    Whether these clicks were kept, nobody knows until then: send them again with the same event id.
+    """
+
+
+class LogBusyError(ServiceError):
+    """Another program holds the click log for itself; try again."""
 
 
 class DamagedLogError(BadInputError):

@@ -205,11 +205,13 @@ def parse_options(query: bytes, type_: type[T]) -> T:
     >>> parse_options(b"k=5&category=shoes", RecommendOptions).k
     5
     """
-    parsed: T = _parsed(query, cast("Any", type_))
+    # Callers ask in few ways, and briefly: what is long is not kept.
+    parse = _parsed if len(query) <= 200 else _parsed.__wrapped__
+    parsed: T = parse(query, cast("Any", type_))
     return parsed
 
 
-@lru_cache(maxsize=4096)  # callers ask in few ways
+@lru_cache(maxsize=4096)
 def _parsed(query: bytes, type_: Any) -> Any:
     try:
         given = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 
 from nextclick.serving.answering import Question, answer, with_contexts
+from nextclick.serving.futures import promised
 from nextclick.serving.learning import Learning
 from nextclick.serving.live import Live
 from nextclick.serving.log import Log
@@ -69,7 +69,7 @@ class Server:
 
     def ask(self, questions: Sequence[Question]) -> Future[list[Answer]]:
         """Answer questions together."""
-        waiting = _Waiting(questions, Future())
+        waiting = _Waiting(questions, promised())
         self._mailbox.put(waiting)
         return waiting.future
 
@@ -93,7 +93,7 @@ class Server:
                     pupil, version = self._learning.serving
                     answers = answer(questions, pupil, version, self._live.items)
                 if any(question.ask.explain for question in questions):
-                    now = time.time()
+                    now = self._log.clock.now()
                     answers = [with_contexts(each, self._log, now) for each in answers]
             except Exception as error:
                 for waiting in batch:
@@ -112,11 +112,12 @@ class Server:
         new, noted = self._learning.new_items, self.first_recommended
         if not new:
             return
-        now = time.time()
+        now = self._log.clock.now()
         for answered in answers:
             for item in answered.items:
-                if item.id in new and item.id not in noted:
-                    noted[item.id] = max(0.0, now - new[item.id])
+                clicked = None if item.id in noted else new.get(item.id)
+                if clicked is not None:
+                    noted[item.id] = max(0.0, now - clicked)
         if len(noted) > 2 * len(new) + 1_000:
             for id_ in [id_ for id_ in noted if id_ not in new]:
                 del noted[id_]

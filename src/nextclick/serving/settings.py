@@ -40,9 +40,6 @@ class EngineSettings(Settings):
         `None` to keep all.
     questions_at_once
         How many waiting questions are answered by one pass at most.
-    accept_damage
-        Whether to start in spite of records that are damaged or gone; what is lost is written to
-        the log.
     """
 
     learn: tuple[Literal["neural", "gate", "memory"], ...] = PARTS
@@ -56,4 +53,3 @@ class EngineSettings(Settings):
     keep_snapshots: int = Field(default=3, ge=1)
     keep_log: float | None = Field(default=30 * 86400, ge=0)
     questions_at_once: int = Field(default=64, ge=1)
-    accept_damage: bool = False

@@ -15,6 +15,7 @@ file                  what it holds
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import shutil
@@ -27,8 +28,8 @@ from typing import Any
 from safetensors.numpy import load_file
 
 from nextclick import persistence
-from nextclick.errors import BadInputError
-from nextclick.files import check_directory, new_directory
+from nextclick.errors import BadInputError, NoSpaceError
+from nextclick.files import check_directory, make_directory, new_directory
 from nextclick.recommender import Recommender, State
 from nextclick.runtime import Runtime
 from nextclick.serving.learning import Learning, open_session
@@ -39,6 +40,9 @@ from nextclick.sessions import OpenSession
 KIND = "snapshot"
 VERSION = 1
 SERVICE, SESSIONS, ITEMS = "service.json", "sessions.jsonl", "items.jsonl"
+
+_ROW_BYTES = 64
+"""What a session or an item needs on disk, roughly."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +80,19 @@ class Contents:
     def position(self) -> int:
         """The number of the last record that is in it."""
         return int(self.service["position"])
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it needs on disk, roughly."""
+        pupils = self.pupils.values()
+        arrays = (
+            array
+            for pupil in pupils
+            for array in (*pupil.arrays.values(), *pupil.model.state.values())
+        )
+        catalog = sum(len(pupil.model.items) for pupil in pupils)
+        rows = len(self.sessions) + len(self.items) + catalog
+        return sum(array.nbytes for array in arrays) + _ROW_BYTES * rows
 
     def write(self, folder: Path) -> None:
         """Write the files, all but the manifest."""
@@ -153,7 +170,7 @@ class Snapshots:
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder = folder
         self.keep = keep
-        folder.mkdir(exist_ok=True)
+        make_directory(folder)
         for left in folder.glob(".*.partial"):  # of a service that was stopped while it wrote
             shutil.rmtree(left)
 
@@ -163,12 +180,23 @@ class Snapshots:
         return sorted((int(path.name) for path in self._all()), reverse=True)
 
     def write(self, contents: Contents) -> Path:
-        """Write a snapshot, which appears whole or not at all, and remove those too old."""
+        """Write a snapshot, which appears whole or not at all, and remove those too old.
+
+        One that would fill the disk is not begun: clicks need the space.
+        """
         path = self._path(contents.position)
+        needed, free = contents.nbytes, shutil.disk_usage(self.folder).free
+        if free < needed + needed // 8:
+            raise NoSpaceError(
+                f"{path}: no space left on the disk: {needed:,} bytes are needed, {free:,} are free"
+            )
         with new_directory(path, KIND, VERSION) as folder:
             contents.write(folder)
         for position in self.positions[self.keep :]:
-            shutil.rmtree(self._path(position))
+            # Under another name first: what is half removed is no snapshot.
+            aside = self.folder / f".{position}.old.partial"
+            self._path(position).rename(aside)
+            shutil.rmtree(aside)
         return path
 
     def newest(self, runtime: Runtime) -> tuple[Restored | None, list[str]]:
@@ -178,7 +206,9 @@ class Snapshots:
             path = self._path(position)
             try:
                 return Restored.read(path, runtime), problems
-            except BadInputError as error:
+            except (BadInputError, OSError) as error:
+                if isinstance(error, OSError) and error.errno != errno.EIO:
+                    raise
                 problems.append(str(error))
                 _log.warning("%s; an older snapshot is used instead", error)
                 aside = self.folder / f"damaged-{path.name}"

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from nextclick import persistence
 from nextclick.errors import BadInputError
-from nextclick.files import new_directory
+from nextclick.files import make_directory, new_directory
 from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
 from nextclick.serving.learning import Learning
@@ -64,7 +64,7 @@ class StateDirectory:
         self.problems: list[str] = []
         self._changing = changing
         self._loaded: dict[str, Recommender] = {}
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path)
         self._lock = _locked(path)
         self._log: Log | None = None
         self.snapshots = Snapshots(path / "snapshots", settings.keep_snapshots)
@@ -90,7 +90,9 @@ class StateDirectory:
         else:
             learning, items = self._begun(model), {}
         self._log = Log(self.path / "clicks.db")
-        self._log.check_end(learning.position)
+        problem = self._log.check_end(learning.position)
+        if problem is not None:
+            self.problems.append(problem)
         self.checked = self._log.size <= _CHECKED_AT_START
         if self.checked:
             self._log.check_all()
@@ -101,6 +103,9 @@ class StateDirectory:
             learning.rules if learning.position else None,
             learning.shadow_name,
         )
+        # Replay may have to begin at the oldest snapshot, if those after it are damaged.
+        oldest = min(self.snapshots.positions)
+        live.loaded += self._log.models(oldest, learning.position)
         for records in self._log.read(learning.position):
             for record in records:
                 live.apply(record)
@@ -116,6 +121,10 @@ class StateDirectory:
             picture.write(folder)
         self._loaded[name] = model
         return name
+
+    def leave(self, name: str) -> None:
+        """Forget a copy that nobody asks for: no record of the log names it."""
+        del self._loaded[name]
 
     def pupil(self, name: str) -> Pupil:
         """Return the model of this name: it was given just now, or before a restart."""

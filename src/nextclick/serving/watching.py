@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from nextclick.serving.keeper import Keeper
 from nextclick.serving.learner import Learner
 from nextclick.serving.live import Live
@@ -16,7 +14,7 @@ from nextclick.serving.writer import Writer
 
 def look(live: Live, writer: Writer, learner: Learner, server: Server, keeper: Keeper) -> Stats:
     """Return how the parts of a service are doing."""
-    now = time.time()
+    now = writer.log.clock.now()
     learning, last = learner.learning, writer.log.last
     pupil, version = learning.serving
     shadow = learning.shadow
@@ -72,4 +70,6 @@ def _curve(pupil: Pupil, shadow: Pupil | None) -> tuple[CurvePoint, ...]:
 def _title(item: str, live: Live, pupil: Pupil) -> str | None:
     if item in live.items:
         return live.items[item].title
-    return pupil.model.catalog[int(pupil.model.catalog.find([item])[0])].title
+    catalog = pupil.model.catalog
+    # A model that was loaded since need not know the item.
+    return catalog[int(catalog.find([item])[0])].title if item in catalog else None

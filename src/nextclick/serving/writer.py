@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from nextclick.serving.futures import promised
 from nextclick.serving.live import Live
 from nextclick.serving.log import CLICK, Log, Record
 from nextclick.serving.mailbox import Mailbox
@@ -79,16 +79,16 @@ class Writer:
 
     def click(self, clicks: Sequence[NewClick]) -> Future[list[Kept]]:
         """Append clicks that were not kept before."""
-        return self._put(_Write(clicks, None, Future()))
+        return self._put(_Write(clicks, None, promised()))
 
     def append(self, kind: str, item: str | None = None, body: str | None = None) -> Future[Any]:
         """Append a record of another kind."""
-        return self._put(_Write((), Record(0, kind, 0.0, item=item, body=body), Future()))
+        return self._put(_Write((), Record(0, kind, 0.0, item=item, body=body), promised()))
 
     def forget(self, number: int, arrived: float) -> None:
         """Delete, little by little, the records up to a number that arrived before a time."""
         self._old = (number, arrived)
-        self._put(_Write((), None, Future()))  # so that a writer without work begins
+        self._put(_Write((), None, promised()))  # so that a writer without work begins
 
     def close(self) -> None:
         """Write what was sent, and end."""
@@ -139,7 +139,8 @@ class Writer:
         try:
             self.log.append(records)
         except LogFailedError as error:
-            # After a failed sync nobody knows what is on disk: only reading it anew tells.
+            # After a failed sync nobody knows what is on disk: only reading it anew tells. One that
+            # was refused may be there: its sender was told so.
             self.error = str(error)
             raise
 
@@ -180,7 +181,7 @@ class _Group:
     def __init__(self, log: Log) -> None:
         self.records: list[Record] = []
         self._log = log
-        self._arrived = max(time.time(), log.arrived)  # never back, whatever the clock does
+        self._arrived = log.clock.arrive()
         self._events: dict[tuple[str, str], int] = {}
 
     def add(self, write: _Write) -> list[Kept]:
