@@ -15,7 +15,7 @@ PROCESSES ?= 2
 BENCHMARKS := session_knn memory recommendation training
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers tests docs format bench install wheel clean
+.PHONY: help demo test lint types layers tests docs format bench soak install wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,11 @@ install: $(READY) ## make the environment in .venv
 
 wheel: $(READY) ## build dist/nextclick-*.whl
 	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist --build-constraint constraints.txt .
+
+soak: $(READY) ## the tests of reliability at full size: hours; NEXTCLICK_KILLS=… and so on size them
+	mkdir -p build
+	NEXTCLICK_SOAK=1 NEXTCLICK_FIGURES=build/soak.jsonl OMP_NUM_THREADS=1 \
+		$(BIN)/pytest -q -s tests/reliability
 
 clean: ## remove everything that these targets make
 	rm -rf $(VENV) build dist site nextclick-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -52,6 +53,14 @@ def tell(request: pytest.FixtureRequest) -> Callable[..., None]:
                 lines.write(line + "\n")
 
     return write
+
+
+@pytest.fixture
+def fast_disk() -> Iterator[Path]:
+    """A directory in memory, where there is one: what is written there is lost anyway."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 class Zygote:
