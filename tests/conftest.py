@@ -53,6 +53,7 @@ NETWORK: dict[str, Any] = {
 }
 TINY: dict[str, dict[str, Any]] = {
     "man": {"neural": NETWORK, "gate": {"epochs": 5}, "memory": {"neighbours": 20}},
+    "man-mix": {"neural": NETWORK, "gate": {"epochs": 5}, "memory": {"neighbours": 20}},
     "narm": NETWORK,
     "gru4rec": NETWORK,
 }

@@ -22,20 +22,28 @@ DIMENSION, K = 5, 8
 RUNTIME = Runtime(seed=1, threads=1, show_progress=False)
 
 
-def lessons(n=600, seed=0):
-    """Contexts whose first coordinate says which of the two parts is right."""
+def lessons(n=600, seed=0, others=0):
+    """Contexts whose first coordinate says which of the two parts is right.
+
+    Where it is the memory, and the second coordinate says so, it is the first of the others.
+    """
     generator = np.random.default_rng(seed)
     contexts = generator.standard_normal((n, DIMENSION)).astype(np.float32)
     memory_is_right = contexts[:, 0] > 0
     distances = np.sort(generator.random((n, K)).astype(np.float32), axis=1)
     matches = np.zeros((n, K), dtype=bool)
-    matches[:, 0] = memory_is_right
+    further_is_right = memory_is_right & (contexts[:, 1] > 0) & (others > 0)
+    matches[:, 0] = memory_is_right & ~further_is_right
     features = np.repeat(contexts[:, :1], FEATURES, axis=1)
     neural = np.where(memory_is_right, 0.01, 0.9)
     memory = np.where(memory_is_right, 0.8, 0.0)
     ages = generator.integers(0, 1000, size=(n, K))
     own = generator.random((n, K)) < 0.2
-    return Lessons(Evidence(contexts, features, distances, ages, own), neural, memory, matches)
+    given = generator.random((n, others)) / 1000
+    given[:, :1] += 0.9 * further_is_right[:, None]
+    silent = generator.random((n, others)) < 0.1
+    evidence = Evidence(contexts, features, distances, ages, own, silent)
+    return Lessons(evidence, neural, memory, matches, np.where(silent, 0, given))
 
 
 def settings(**values):
@@ -68,19 +76,36 @@ def plain_loss(gate, given):
             shares *= np.exp(kernel.loyalty[row] * given.evidence.own[row])
             memory = shares[given.matches[row]].sum() / shares.sum()
         w = opening.weights[row]
-        total -= np.log(max(w * given.neural[row] + (1 - w) * memory, 1e-12))
+        further = sum(opening.others[row] * given.others[row])
+        rest = 1 - w - sum(opening.others[row])
+        total -= np.log(max(w * given.neural[row] + rest * memory + further, 1e-12))
     return total / len(given)
 
 
+@pytest.mark.parametrize("others", [0, 2])
 @pytest.mark.parametrize(
     ("bandwidth", "recency"), [("nearest", True), ("learned", False), ("learned", True)]
 )
-def test_the_loss_is_the_cross_entropy_of_the_mixture(bandwidth, recency):
+def test_the_loss_is_the_cross_entropy_of_the_mixture(bandwidth, recency, others):
     chosen = settings(bandwidth=bandwidth, recency=recency, inputs="both", epochs=2)
-    gate = LearnedGate(chosen, DIMENSION, RUNTIME)
-    gate.fit(lessons(300, seed=3))
-    given = lessons(50)
+    gate = LearnedGate(chosen, DIMENSION, RUNTIME, others=others)
+    gate.fit(lessons(300, seed=3, others=others))
+    given = lessons(50, others=others)
     assert gate._loss(given).item() == pytest.approx(plain_loss(gate, given), rel=1e-4)
+
+
+def test_a_gate_learns_which_of_many_to_trust():
+    gate = LearnedGate(settings(inputs="both"), DIMENSION, RUNTIME, others=2)
+    gate.fit(lessons(2000, others=2))
+    fresh = lessons(seed=1, others=2)
+    opening = gate.open(fresh.evidence)
+    weights = np.column_stack([opening.weights, opening.memory, opening.others])
+    np.testing.assert_allclose(weights.sum(1), 1)
+    assert (opening.others[fresh.evidence.silent] == 0).all()
+    first, second = fresh.evidence.contexts[:, 0], fresh.evidence.contexts[:, 1]
+    best = np.where(first < 0, 0, np.where(second > 0, 2, 1))
+    clear = (np.abs(first) > 0.3) & (np.abs(second) > 0.3) & ~fresh.evidence.silent.any(1)
+    assert (weights.argmax(1) == best)[clear].mean() > 0.95
 
 
 def test_a_gate_learns_that_the_old_fade_and_that_the_own_session_counts():

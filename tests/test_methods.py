@@ -66,5 +66,5 @@ def test_wrong_settings_are_named(name: str, settings: object, complaints: list[
 
 
 def test_an_unknown_method_is_named() -> None:
-    with pytest.raises(BadInputError, match="no method 'best'; there are: man, narm, gru4rec"):
+    with pytest.raises(BadInputError, match="no method 'best'; there are: man, man-mix, narm"):
         create("best")

@@ -178,10 +178,9 @@ class MemoryAugmented(Recommender):
         settings
             Those of MAN; its neural settings are replaced by the part's own.
         """
-        given = (settings or MemoryAugmentedSettings()).model_dump()
+        given = (settings or cls.settings_type()).model_dump()
         model = cls(
-            MemoryAugmentedSettings.model_validate({**given, "neural": neural.settings}),
-            neural.runtime,
+            cls.settings_type.model_validate({**given, "neural": neural.settings}), neural.runtime
         )
         model._trained = neural
         return model
@@ -339,7 +338,10 @@ class MemoryAugmented(Recommender):
         """Take a neural part, with an empty memory and an untrained gate beside it."""
         self._neural = neural
         self._memory = self._empty_memory()
-        self._gate: Gate = make_gate(self.settings.gate, neural.dimension, self.runtime)
+        self._gate = self._new_gate()
+
+    def _new_gate(self) -> Gate:
+        return make_gate(self.settings.gate, self._neural.dimension, self.runtime)
 
     def _empty_memory(self) -> Memory:
         return make_memory(self.settings.memory, self._neural.dimension, self.runtime.threads)
@@ -348,18 +350,27 @@ class MemoryAugmented(Recommender):
         neural = self._neural.predict(contexts)
         neighbours = self._memory.search(neural.representations)
         top = neural.top(min(max(k, LIKELY), self.n_items))
-        features = evidence_features(
-            neighbours.distances, neighbours.items, top[1][:, :LIKELY], len(self._memory)
-        )
-        evidence = Evidence(
+        evidence = self._evidence(contexts, neural, top, neighbours)
+        opening = self._gate.open(evidence)
+        return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
+
+    def _evidence(
+        self,
+        contexts: Contexts,
+        neural: Prediction,
+        top: tuple[Ints, Floats],
+        neighbours: Neighbours,
+    ) -> Evidence:
+        return Evidence(
             neural.representations,
-            features,
+            evidence_features(
+                neighbours.distances, neighbours.items, top[1][:, :LIKELY], len(self._memory)
+            ),
             neighbours.distances,
             neighbours.ages,
             own_session(neighbours, contexts.sessions),
+            np.empty((len(contexts), 0), dtype=np.bool_),
         )
-        opening = self._gate.open(evidence)
-        return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
 
     def _ranked(self, said: Consultation, k: int) -> Ranked:
         voted = said.votes
@@ -371,7 +382,7 @@ class MemoryAugmented(Recommender):
         return Ranked(items, scores, said.opening.weights)
 
     def _moment_of(self, said: Consultation, clicked: Ints) -> Moment:
-        return Moment(self.n_items, said.neural.representations, _gate_lessons(said, clicked))
+        return Moment(self.n_items, said.neural.representations, gate_lessons(said, clicked))
 
     def _keys(
         self, contexts: Contexts, known: Contexts, moment: Moment | None
@@ -427,7 +438,8 @@ def _one_moment(pieces: Sequence[Moment]) -> Moment:
     )
 
 
-def _gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
+def gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
+    """Return what the gate learns from what was said before these clicks."""
     matches = said.neighbours.items == clicked[:, None]
     by_nearest = nearest_weights(said.neighbours)
     return Lessons(
@@ -435,6 +447,7 @@ def _gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
         said.neural.at(clicked[:, None])[:, 0],
         (by_nearest * matches).sum(1),
         matches,
+        np.empty((len(clicked), 0)),
     )
 
 

@@ -59,6 +59,9 @@ METHODS: Mapping[str, Method] = {
         "a neural encoder, a memory of past clicks, and a gate between them",
         "nextclick.memory_augmented:MemoryAugmented",
     ),
+    "man-mix": Method(
+        "MAN, and session kNN beside it: the gate weighs them all", "nextclick.mixture:Mixture"
+    ),
     "narm": Method("the NARM encoder on its own", _NEURAL, {"encoder": {"kind": "narm"}}),
     "gru4rec": Method("the GRU4Rec encoder on its own", _NEURAL, {"encoder": {"kind": "gru4rec"}}),
     "s-sknn": Method(

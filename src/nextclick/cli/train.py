@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nextclick.runtime import Runtime
 
 MethodName = Literal[
-    "man", "narm", "gru4rec", "s-sknn", "sknn", "v-sknn", "stan", "vstan", "popularity"
+    "man", "man-mix", "narm", "gru4rec", "s-sknn", "sknn", "v-sknn", "stan", "vstan", "popularity"
 ]
 
 EXAMPLE = """\b
@@ -125,7 +125,7 @@ def _man_settings(
     for flag, (value, path) in flags.items():
         if value is None:
             continue
-        if method != "man":
+        if not method.startswith("man"):
             raise BadInputError(f"{flag} goes with --method man, not with {method}; leave it out")
         table = settings
         for name in path[:-1]:

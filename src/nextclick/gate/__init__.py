@@ -3,7 +3,14 @@
 It sees plain arrays, and knows neither the encoder nor the memory that they come from.
 """
 
-from nextclick.gate.evidence import FEATURES, Evidence, Lessons, evidence_features
+from nextclick.gate.evidence import (
+    CERTAINTY,
+    FEATURES,
+    Evidence,
+    Lessons,
+    certainty,
+    evidence_features,
+)
 from nextclick.gate.gates import (
     FixedGate,
     Gate,
@@ -16,6 +23,7 @@ from nextclick.gate.gates import (
 from nextclick.gate.mixing import mix
 
 __all__ = [
+    "CERTAINTY",
     "FEATURES",
     "Evidence",
     "FixedGate",
@@ -25,6 +33,7 @@ __all__ = [
     "LearnedGate",
     "Lessons",
     "Opening",
+    "certainty",
     "evidence_features",
     "make_gate",
     "mix",

@@ -18,7 +18,7 @@ Array: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the two parts say about some contexts; a row for each.
+    """What the parts say about some contexts; a row for each.
 
     Parameters
     ----------
@@ -32,6 +32,9 @@ class Evidence:
         How many entries were written after each neighbour; -1 where there is none.
     own
         Which neighbours are of the session that asks.
+    silent
+        Which of the further predictors, if there are any, have nothing to say: (contexts,
+        predictors).
     """
 
     contexts: NDArray[np.float32]
@@ -39,6 +42,7 @@ class Evidence:
     distances: NDArray[np.float32]
     ages: Ints
     own: Mask
+    silent: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +59,15 @@ class Lessons:
         The probability that the memory gave to it, by the paper's kernel.
     matches
         Which of the neighbours name it.
+    others
+        The probabilities that further predictors gave to it.
     """
 
     evidence: Evidence
     neural: Floats
     memory: Floats
     matches: Mask
+    others: Floats
 
     def __len__(self) -> int:
         return len(self.neural)
@@ -68,7 +75,13 @@ class Lessons:
     def __getitem__(self, rows: Array | slice) -> Lessons:
         """Return some of the lessons."""
         evidence = Evidence(*(getattr(self.evidence, f.name)[rows] for f in fields(Evidence)))
-        return Lessons(evidence, self.neural[rows], self.memory[rows], self.matches[rows])
+        return Lessons(
+            evidence,
+            self.neural[rows],
+            self.memory[rows],
+            self.matches[rows],
+            self.others[rows],
+        )
 
     @classmethod
     def together(cls, parts: Sequence[Lessons]) -> Lessons:
@@ -82,6 +95,7 @@ class Lessons:
             np.concatenate([part.neural for part in parts]),
             np.concatenate([part.memory for part in parts]),
             np.concatenate([part.matches for part in parts]),
+            np.concatenate([part.others for part in parts]),
         )
 
 
@@ -114,6 +128,25 @@ def evidence_features(
     return features
 
 
+CERTAINTY = 2
+
+
+def certainty(top_probabilities: Floats) -> NDArray[np.float32]:
+    """Return the facts that a gate sees of a further predictor, a row for each context.
+
+    Its largest probability, and the entropy of its best ones.
+
+    Examples
+    --------
+    >>> certainty(np.array([[0.5, 0.25, 0.25]])).round(2).tolist()
+    [[-0.6899999976158142, 1.0399999618530273]]
+    """
+    facts = np.empty((len(top_probabilities), CERTAINTY), dtype=np.float32)
+    for row, likeliest in enumerate(top_probabilities):
+        facts[row] = _certainty(likeliest)
+    return facts
+
+
 @numba.njit(cache=True)
 def _features(
     distances: NDArray[np.float32],
@@ -135,11 +168,16 @@ def _features(
                 seen = seen or named[row, earlier] == item
             different += not seen
         features[row, 3] = different
-        features[row, 4] = math.log(max(top_probabilities[row, 0], 1e-12))
-        rest, entropy = 1.0, 0.0
-        for likely in top_probabilities[row]:
-            rest -= likely
-            entropy -= max(likely, 1e-12) * math.log(max(likely, 1e-12))
-        rest = max(rest, 1e-12)
-        features[row, 5] = entropy - rest * math.log(rest)
+        features[row, 4], features[row, 5] = _certainty(top_probabilities[row])
         features[row, 6] = math.log1p(memory_size)
+
+
+@numba.njit(cache=True)
+def _certainty(likeliest: Floats) -> tuple[float, float]:
+    """Return the logarithm of the largest probability, and the entropy of the best and the rest."""
+    rest, entropy = 1.0, 0.0
+    for likely in likeliest:
+        rest -= likely
+        entropy -= max(likely, 1e-12) * math.log(max(likely, 1e-12))
+    rest = max(rest, 1e-12)
+    return math.log(max(likeliest[0], 1e-12)), entropy - rest * math.log(rest)

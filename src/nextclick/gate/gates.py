@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nextclick.adam import AdamStep
 from nextclick.clicks import Floats
@@ -83,13 +82,22 @@ class Opening:
     Parameters
     ----------
     weights
-        The neural part's weight: 1 where the memory has nothing to say.
+        The neural part's weight: 1 where nothing else has anything to say.
     kernel
         How neighbours are to be weighed; `None` for the paper's kernel.
+    others
+        The weights of further predictors, (contexts, predictors). What is left is the memory's.
     """
 
     weights: Floats
     kernel: Kernel | None
+    others: Floats
+
+    @property
+    def memory(self) -> Floats:
+        """The memory's weight."""
+        rest: Floats = 1 - self.weights - self.others.sum(1)
+        return rest
 
 
 class Gate(ABC):
@@ -140,9 +148,10 @@ class FixedGate(Gate):
         silent = ~np.isfinite(evidence.distances[:, 0])
         weights = np.where(silent, 1.0, self._weight)
         if self.settings.bandwidth == "nearest":
-            return Opening(weights, None)
+            return Opening(weights, None, np.empty((len(silent), 0)))
         nothing = np.zeros(len(silent))
-        return Opening(weights, Kernel(nothing + self._bandwidth, nothing, nothing))
+        kernel = Kernel(nothing + self._bandwidth, nothing, nothing)
+        return Opening(weights, kernel, np.empty((len(silent), 0)))
 
     def fit(self, lessons: Lessons) -> None:
         """Take the weight, and the bandwidth, that make the clicked items most likely."""
@@ -181,20 +190,40 @@ class LearnedGate(Gate):
 
     x is the representation c (the paper), the evidence, or both. The evidence is standardised by
     its mean and spread over the validation part.
+
+    With further predictors the weights are a softmax of as many outputs, of which the memory's is
+    fixed at 0: with none, the neural part's is σ.
+
+    Parameters
+    ----------
+    settings, dimension, runtime
+        As for every gate.
+    others
+        How many further predictors there are to be weighed.
+    features
+        How many facts the evidence has.
     """
 
-    def __init__(self, settings: GateSettings, dimension: int, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        settings: GateSettings,
+        dimension: int,
+        runtime: Runtime,
+        *,
+        others: int = 0,
+        features: int = FEATURES,
+    ) -> None:
         super().__init__(settings, dimension, runtime)
-        width = {"context": dimension, "evidence": FEATURES, "both": dimension + FEATURES}
+        width = {"context": dimension, "evidence": features, "both": dimension + features}
         torch.manual_seed(runtime.seed)
-        output = nn.Linear(settings.hidden, 4)
+        output = nn.Linear(settings.hidden, 4 + others)
         with torch.no_grad():  # begin near w = 0.9, β = 10, δ = 0.05, γ = 0
             output.weight.mul_(0.1)
-            output.bias.copy_(torch.tensor([2.0, math.log(10.0), -3.0, 0.0]))
+            output.bias.copy_(torch.tensor([2.0, math.log(10.0), -3.0, 0.0] + [0.0] * others))
         hidden = nn.Linear(width[settings.inputs], settings.hidden)
         self._network = nn.Sequential(hidden, nn.Tanh(), output)
-        self._mean = np.zeros(FEATURES, dtype=np.float32)
-        self._spread = np.ones(FEATURES, dtype=np.float32)
+        self._mean = np.zeros(features, dtype=np.float32)
+        self._spread = np.ones(features, dtype=np.float32)
         self._optimizer = self._new_optimizer()
 
     def open(self, evidence: Evidence) -> Opening:
@@ -206,13 +235,16 @@ class LearnedGate(Gate):
         hidden = np.tanh(self._inputs(evidence) @ w_h.T + b_h)
         out = (hidden @ w_o.T + b_o).astype(np.float64)
         silent = ~np.isfinite(evidence.distances[:, 0])
-        weights = np.where(silent, 1.0, 1 / (1 + np.exp(-out[:, 0])))
+        # e^logit of the memory and of each further predictor, divided by the neural part's.
+        memory = np.where(silent, 0.0, np.exp(-out[:, 0]))
+        others = np.where(evidence.silent, 0.0, np.exp(out[:, 4:] - out[:, :1]))
+        weights = 1 / (1 + memory + others.sum(1))
+        others *= weights[:, None]
         if self.settings.bandwidth == "nearest":
-            return Opening(weights, None)
+            return Opening(weights, None, others)
         timed = float(self.settings.recency)
-        return Opening(
-            weights, Kernel(np.exp(out[:, 1]), timed * np.exp(out[:, 2]), timed * out[:, 3])
-        )
+        kernel = Kernel(np.exp(out[:, 1]), timed * np.exp(out[:, 2]), timed * out[:, 3])
+        return Opening(weights, kernel, others)
 
     def fit(self, lessons: Lessons) -> None:
         """Train on a random nine tenths of the lessons until the last tenth gets no better."""
@@ -272,7 +304,7 @@ class LearnedGate(Gate):
         self._optimizer.step()
 
     def _loss(self, lessons: Lessons) -> Tensor:
-        """Return the cross-entropy of P = w P_N + (1 - w) P_M."""
+        """Return the cross-entropy of P = Σ_p w_p P_p."""
         out = self._network(torch.from_numpy(self._inputs(lessons.evidence)))
         distances = torch.from_numpy(lessons.evidence.distances)
         neural = torch.from_numpy(lessons.neural).float()
@@ -285,13 +317,20 @@ class LearnedGate(Gate):
             memory = (torch.softmax(logarithms, dim=1) * torch.from_numpy(lessons.matches)).sum(1)
         else:
             memory = torch.from_numpy(lessons.memory).float()
-        # log w and log(1 - w), and probabilities as small as they come, without losing them.
-        clicked = torch.logaddexp(
-            functional.logsigmoid(out[:, 0]) + neural.clamp(min=1e-12).log(),
-            functional.logsigmoid(-out[:, 0]) + memory.clamp(min=1e-12).log(),
+        # Logarithms: probabilities as small as they come, without losing them.
+        logits = torch.cat([out[:, :1], torch.zeros_like(out[:, :1]), out[:, 4:]], dim=1)
+        silent = torch.cat(
+            [
+                torch.zeros(len(out), 1, dtype=torch.bool),
+                torch.isinf(distances[:, :1]),
+                torch.from_numpy(lessons.evidence.silent),
+            ],
+            dim=1,
         )
-        silent = torch.isinf(distances[:, 0])
-        return -torch.where(silent, neural.clamp(min=1e-12).log().detach(), clicked).mean()
+        weights = torch.log_softmax(logits.masked_fill(silent, -torch.inf), dim=1)
+        others = torch.from_numpy(lessons.others).float()
+        said = torch.cat([neural[:, None], memory[:, None], others], dim=1)
+        return -torch.logsumexp(weights + said.clamp(min=1e-12).log(), dim=1).mean()
 
     def _inputs(self, evidence: Evidence) -> NDArray[np.float32]:
         if self.settings.inputs == "context":
