@@ -65,6 +65,8 @@ class Encoder(nn.Module, ABC):
         self.settings = settings
         self.dimension = dimension
         self.n_items = 0
+        self.temperature = 1.0
+        """What scores are divided by, so that their softmax is made of probabilities."""
         self.items = nn.Parameter(torch.empty(0, settings.embedding))
         self.decoder = nn.Linear(dimension, settings.embedding, bias=False)
         self.embedding_dropout = nn.Dropout(settings.embedding_dropout)
@@ -90,8 +92,8 @@ class Encoder(nn.Module, ABC):
         """Return vectors whose inner products with `vectors` are the scores of the items."""
         queries: Tensor = self.decoder(self.representation_dropout(representations))
         if self.settings.scores == "cosine":
-            return functional.normalize(queries, dim=-1) * self.settings.scale
-        return queries
+            return functional.normalize(queries, dim=-1) * (self.settings.scale / self.temperature)
+        return queries if self.temperature == 1 else queries / self.temperature
 
     def vectors(self) -> Tensor:
         """Return the vector that each item of the catalog is scored by."""
@@ -104,7 +106,8 @@ class Encoder(nn.Module, ABC):
     @property
     def score_bound(self) -> float | None:
         """What no score can exceed, if there is such a number."""
-        return self.settings.scale if self.settings.scores == "cosine" else None
+        bound = self.settings.scale / self.temperature
+        return bound if self.settings.scores == "cosine" else None
 
     @property
     def new_item_spread(self) -> float:

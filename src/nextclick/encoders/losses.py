@@ -47,6 +47,9 @@ class LossSettings(Settings):
 LossOfBatch = Callable[[Encoder, Tensor, Tensor, float], Tensor]
 """From encoder, queries, targets and how much of the training is done to the loss of a batch."""
 
+RANKING = ("top1-max", "bpr-max")
+"""The losses whose scores are no logarithms of probabilities."""
+
 
 def loss_of(
     settings: LossSettings,

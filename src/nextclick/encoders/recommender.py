@@ -14,7 +14,9 @@ from torch.nn import functional
 
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
+from nextclick.encoders.calibration import fitted_temperature
 from nextclick.encoders.item_vectors import ItemVectors
+from nextclick.encoders.losses import RANKING
 from nextclick.encoders.narm import NarmSettings
 from nextclick.encoders.online import (
     Batch,
@@ -159,9 +161,18 @@ class NeuralRecommender(Recommender):
         self._clicked = Growing(np.zeros(0, dtype=np.bool_))
         self._grow(self.n_items)
         train(self._encoder, log, validation, self.settings.training, self.runtime)
+        self._calibrate(validation)
         self._optimizer = self.settings.online.optimizer(self._encoder)
         self._lay_out()
         self._clicked.values[log.transitions().items] = True
+
+    def _calibrate(self, validation: ClickLog | None) -> None:
+        """Make probabilities of the scores of a ranking loss, if there is what it takes."""
+        if self.settings.training.loss.kind not in RANKING or validation is None:
+            return
+        transitions = validation.transitions()
+        if len(transitions):
+            self._encoder.temperature = fitted_temperature(self._encoder, transitions)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         chunks = [
@@ -267,6 +278,7 @@ class NeuralRecommender(Recommender):
         return {
             "seed": np.array(self._seed),
             "clicked": self._clicked.values,
+            "temperature": np.array(self._encoder.temperature),
             **with_prefix("encoder", weights),
             **with_prefix("optimizer", moments),
         }
@@ -276,6 +288,8 @@ class NeuralRecommender(Recommender):
         self._clicked = Growing(state["clicked"])
         self._encoder = self._new_encoder()
         self._encoder.n_items = self.n_items
+        # Models that were saved before there were temperatures have none.
+        self._encoder.temperature = float(state.get("temperature", 1.0))
         weights = without_prefix("encoder", state)
         moments = without_prefix("optimizer", state)
         self._optimizer = self.settings.online.optimizer(self._encoder)
