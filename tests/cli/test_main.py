@@ -20,6 +20,8 @@ VERBS = [
     ["evaluate"],
     ["recommend"],
     ["demo"],
+    ["paper"],
+    ["tune"],
     ["data", "fetch"],
     ["data", "prepare"],
     ["data", "info"],

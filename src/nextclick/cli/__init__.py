@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nextclick import __version__
-from nextclick.cli import data, demo, evaluate, keys, recommend, replay, serve, train
+from nextclick.cli import data, demo, evaluate, keys, paper, recommend, replay, serve, train, tune
 from nextclick.errors import BadInputError
 
 BAD_INPUT = 2
@@ -55,6 +55,8 @@ app.command(epilog=train.EXAMPLE)(train.train)
 app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLE)(recommend.recommend)
 app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=paper.EXAMPLE)(paper.paper)
+app.command(epilog=tune.EXAMPLE)(tune.tune)
 app.command(epilog=serve.EXAMPLE)(serve.serve)
 app.command(epilog=replay.EXAMPLE)(replay.replay)
 app.add_typer(keys.app, name="keys")

@@ -26,8 +26,8 @@ OLD, NEW = STYLES[0][0], STYLES[1][0]
 BINS = 40
 
 
-def hit_rate_over_time(results: Sequence[Result], window: int) -> go.Figure:
-    """Draw HR@20 over the last `window` tests, for each method, against the number of tests.
+def hit_rate_over_time(results: Sequence[Result], window: int, cutoff: int = 20) -> go.Figure:
+    """Draw HR@k over the last `window` tests, for each method, against the number of tests.
 
     Parameters
     ----------
@@ -35,10 +35,12 @@ def hit_rate_over_time(results: Sequence[Result], window: int) -> go.Figure:
         The methods, the most important last, as in a table.
     window
         How many tests each point averages over.
+    cutoff
+        The k of HR@k.
     """
     figure = go.Figure()
     for result, (colour, dash) in zip(reversed(results), STYLES, strict=False):
-        curve = result.evaluation.curve(window=window)
+        curve = result.evaluation.curve(window=window, cutoff=cutoff)
         whole = curve.tests >= window
         figure.add_scatter(
             x=curve.tests[whole],
@@ -49,7 +51,7 @@ def hit_rate_over_time(results: Sequence[Result], window: int) -> go.Figure:
             hovertemplate="%{y:.3f}",
         )
     figure.update_xaxes(title="clicks tested", tickformat=",")
-    figure.update_yaxes(title="HR@20", tickformat=".2f", rangemode="tozero")
+    figure.update_yaxes(title=f"HR@{cutoff}", tickformat=".2f", rangemode="tozero")
     return _dressed(figure)
 
 
