@@ -76,6 +76,13 @@ METHODS: Mapping[str, Method] = {
         "the nearest past sessions, near in sequence and time", "nextclick.baselines.stan:STAN"
     ),
     "vstan": Method("STAN with the votes of V-SKNN", "nextclick.baselines.stan:VSTAN"),
+    "item-knn": Method(
+        "what was clicked together with the last item", "nextclick.baselines.item_knn:ItemKNN"
+    ),
+    "ct": Method(
+        "a context tree: what followed the same last clicks, experts weighed as they predict",
+        "nextclick.baselines.context_tree:ContextTree",
+    ),
     "popularity": Method("what is clicked most", "nextclick.baselines.popularity:Popularity"),
 }
 

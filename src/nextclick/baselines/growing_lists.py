@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,21 +13,19 @@ from nextclick.clicks import Ints, ragged_index
 from nextclick.growing import Growing
 from nextclick.recommender import State
 
-SMALLEST = 8
-"""The room that a list has from its first entry on."""
-
 
 class Lists(NamedTuple):
     """The lists as compiled code sees them.
 
     A list is the stretch of `pool` that begins at ``bounds[row, 0]`` and is ``bounds[row, 1]``
-    long. Its room is the least power of two that holds it, and at least `SMALLEST`; when that is
+    long. Its room is the least power of two that holds it, and at least `smallest`; when that is
     full, the list moves to the end of what is used, ``used[0]``, into twice the room.
     """
 
     bounds: Ints
     pool: NDArray[Any]
     used: Ints
+    smallest: int
 
 
 class GrowingLists:
@@ -34,6 +33,13 @@ class GrowingLists:
 
     An entry costs between two and four times its eight bytes, with the places that lists moved
     away from.
+
+    Parameters
+    ----------
+    dtype
+        The type of the entries.
+    smallest
+        The room that a list has from its first entry on, a power of two.
 
     Examples
     --------
@@ -47,7 +53,8 @@ class GrowingLists:
     [[5], [], [7, 8]]
     """
 
-    def __init__(self, dtype: DTypeLike = np.int64) -> None:
+    def __init__(self, dtype: DTypeLike = np.int64, *, smallest: int = 8) -> None:
+        self._smallest = smallest
         self._bounds: Growing[np.int64] = Growing(np.zeros((0, 2), np.int64))
         self._pool: Growing[Any] = Growing(np.zeros(0, dtype))
         self._used = np.zeros(1, np.int64)
@@ -63,7 +70,7 @@ class GrowingLists:
     @property
     def arrays(self) -> Lists:
         """The lists for compiled code: views, good until there is more room or a further list."""
-        return Lists(self._bounds.values, self._pool.values, self._used)
+        return Lists(self._bounds.values, self._pool.values, self._used, self._smallest)
 
     def resize(self, n_lists: int) -> None:
         """Add empty lists until there are this many."""
@@ -73,22 +80,28 @@ class GrowingLists:
         """Make room for more entries, and for about as many as there are."""
         self._pool.resize(2 * len(self._pool) + 1024)
 
-    def state(self) -> State:
-        """Return the length of each list, and all entries, list by list."""
-        starts, lengths = self._bounds.values.T
+    def state(self, n_lists: int | None = None) -> State:
+        """Return the length of each list, and all entries, list by list.
+
+        Parameters
+        ----------
+        n_lists
+            How many of the lists; all by default.
+        """
+        starts, lengths = self._bounds.values[:n_lists].T
         return {
             "lengths": lengths.copy(),
             "entries": self._pool.values[ragged_index(starts, lengths)],
         }
 
     @classmethod
-    def restored(cls, state: State) -> GrowingLists:
+    def restored(cls, state: State, *, smallest: int = 8) -> GrowingLists:
         """Return lists with these entries."""
         lengths = state["lengths"]
-        powers = np.ceil(np.log2(np.maximum(lengths, SMALLEST))).astype(np.int64)
+        powers = np.ceil(np.log2(np.maximum(lengths, smallest))).astype(np.int64)
         rooms = np.where(lengths > 0, 1 << powers, 0)
         starts = np.cumsum(rooms) - rooms
-        lists = cls(state["entries"].dtype)
+        lists = cls(state["entries"].dtype, smallest=smallest)
         lists._bounds.append(np.column_stack([starts, lengths]))
         lists._pool.resize(int(rooms.sum()))
         lists._pool.values[ragged_index(starts, lengths)] = state["entries"]
@@ -96,20 +109,55 @@ class GrowingLists:
         return lists
 
 
+def fill(go_on: Callable[[int], int], n: int, make_room: Callable[[], None]) -> None:
+    """Let compiled code append until all is done, with more room whenever it runs out of it.
+
+    Parameters
+    ----------
+    go_on
+        Does what there is to do from this one on, and returns where it ran out of room; `n` if it
+        did not.
+    n
+        How many there are to do.
+    make_room
+        Makes more room.
+    """
+    done = go_on(0)
+    while done < n:
+        make_room()
+        done = go_on(done)
+
+
 @compiled
 def can_append(lists: Lists, row: int) -> bool:
     """Whether there is room for one more entry of this list."""
+    return fits(lists, room_for(lists, row, 1))
+
+
+@compiled
+def fits(lists: Lists, room: int) -> bool:
+    """Whether so much of the pool is free."""
+    return bool(lists.used[0] + room <= len(lists.pool))
+
+
+@compiled
+def room_for(lists: Lists, row: int, n_entries: int) -> int:
+    """Return how much of the pool so many more entries of this list take."""
+    room = 0
     length = lists.bounds[row, 1]
-    return not _is_full(length) or lists.used[0] + _next_room(length) <= len(lists.pool)
+    for more in range(n_entries):
+        if _is_full(lists, length + more):
+            room += _next_room(lists, length + more)
+    return room
 
 
 @compiled
 def append(lists: Lists, row: int, value: int) -> None:
     """Add an entry to a list; there must be room for it."""
     start, length = lists.bounds[row]
-    if _is_full(length):
+    if _is_full(lists, length):
         moved = lists.used[0]
-        lists.used[0] += _next_room(length)
+        lists.used[0] += _next_room(lists, length)
         for i in range(length):
             lists.pool[moved + i] = lists.pool[start + i]
         lists.bounds[row, 0] = start = moved
@@ -138,10 +186,10 @@ def move_to_end(lists: Lists, row: int, place: int) -> None:
 
 
 @compiled
-def _is_full(length: int) -> bool:
-    return length == 0 or (length >= SMALLEST and length & (length - 1) == 0)
+def _is_full(lists: Lists, length: int) -> bool:
+    return length == 0 or (length >= lists.smallest and length & (length - 1) == 0)
 
 
 @compiled
-def _next_room(full: int) -> int:
-    return max(SMALLEST, 2 * full)
+def _next_room(lists: Lists, full: int) -> int:
+    return max(lists.smallest, 2 * full)

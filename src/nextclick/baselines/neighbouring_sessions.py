@@ -12,7 +12,7 @@ from pydantic import Field
 
 from nextclick.baselines import session_kernels as kernels
 from nextclick.baselines.compiled import NOTHING, read_only, runs
-from nextclick.baselines.growing_lists import GrowingLists
+from nextclick.baselines.growing_lists import GrowingLists, fill
 from nextclick.baselines.predictor import Predictor
 from nextclick.baselines.session_numbers import SessionNumbers
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
@@ -117,12 +117,15 @@ class NeighbouringSessions(Predictor):
         self._sessions_of.resize(self.n_items)
         self._last_click.resize(self.n_items)
         answers = kernels.Answers(*runs(contexts), sessions, read_only(transitions.items))
-        learned = 0
-        while learned < len(transitions):
-            learned = kernels.learn(self._history, answers, learned)
-            if learned < len(transitions):
-                self._items_of.make_room()
-                self._sessions_of.make_room()
+        fill(
+            lambda first: kernels.learn(self._history, answers, first),
+            len(transitions),
+            self._make_room,
+        )
+
+    def _make_room(self) -> None:
+        self._items_of.make_room()
+        self._sessions_of.make_room()
 
 
 def by_position(weight: Callable[[int, int], float]) -> Floats:

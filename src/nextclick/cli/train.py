@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from nextclick.runtime import Runtime
 
 MethodName = Literal[
-    "man", "man-mix", "narm", "gru4rec", "s-sknn", "sknn", "v-sknn", "stan", "vstan", "popularity"
+    "man",
+    "man-mix",
+    "narm",
+    "gru4rec",
+    "s-sknn",
+    "sknn",
+    "v-sknn",
+    "stan",
+    "vstan",
+    "item-knn",
+    "ct",
+    "popularity",
 ]
 
 EXAMPLE = """\b
