@@ -139,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="a folder that `nextclick data prepare` wrote")
     parser.add_argument("--hit-rate", type=float, help="with --data: train until HR@20 is this")
-    parser.add_argument("--epochs", type=int, default=6, help="of that training, at most")
+    parser.add_argument("--epochs", type=int, default=8, help="of that training, at most")
     parser.add_argument("--estimated", type=float, help="share of that training that is sampled")
     parser.add_argument("--batch", type=int, help="transitions a step of that training")
     parser.add_argument("--seconds", type=float, default=20, help="to time each side for")

@@ -38,7 +38,7 @@ class LossSettings(Settings):
     """
 
     kind: Literal["cross-entropy", "top1-max", "bpr-max"] = "cross-entropy"
-    estimated: float = Field(default=0.8, ge=0, le=1)
+    estimated: float = Field(default=1.0, ge=0, le=1)
     samples: int = Field(default=4096, ge=1)
     sample_power: float = 0.5
     regularisation: float = 0.0

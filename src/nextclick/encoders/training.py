@@ -51,7 +51,7 @@ class TrainingSettings(Settings):
         uses bfloat16 where the processor has instructions for it.
     """
 
-    epochs: int = 6
+    epochs: int = 8
     batch: int | None = None
     learning_rate: float = 4e-3
     warm_up: float = 0.1
