@@ -77,9 +77,19 @@ def click_request(host: str, session: str, item: str, k: int) -> bytes:
 
 
 def processor_seconds(process: int) -> float:
-    """Return how long all threads of a process have been running on any core."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Return how long a process, and those that it started, have been running on any core."""
+    running: dict[int, tuple[int, int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, _, rest = path.read_text().partition(" (")
+        except OSError:  # it has ended meanwhile
+            continue
+        fields = rest.rpartition(")")[2].split()
+        running[int(number)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+    family = {process}
+    while more := {n for n, (parent, _) in running.items() if parent in family} - family:
+        family |= more
+    return sum(running[n][1] for n in family if n in running) / TICKS
 
 
 def apply(
