@@ -12,6 +12,8 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +47,9 @@ CREATE TABLE IF NOT EXISTS records (
 CREATE UNIQUE INDEX IF NOT EXISTS by_session ON records (session, event_id)
     WHERE session IS NOT NULL;
 """
+
+_IN_A_STATEMENT = 64
+"""Records written by one statement at most; there is one for each number of them."""
 
 _AT_ONCE = 2_000
 """Records read, or forgotten, at a time."""
@@ -137,9 +142,7 @@ class Log:
         """Write records, numbered on from the last, and return when they are on disk."""
         rows = [(*record, record.crc()) for record in records]
         try:
-            self._writer.execute("BEGIN IMMEDIATE")
-            self._writer.executemany("INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?)", rows)
-            self._writer.execute("COMMIT")
+            self._insert(rows)
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 if self._writer.in_transaction:
@@ -151,6 +154,19 @@ class Log:
             os.pwrite(self._mark, number + zlib.crc32(number).to_bytes(4, "little"), 0)
         except OSError as error:  # the records are on disk all the same
             _log.warning("%s: %s", self.path.with_suffix(".mark"), error.strerror)
+
+    def _insert(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write rows, in one transaction.
+
+        A statement is one by itself; and each of a few calls of SQLite would have to wait until
+        the threads that compute let this one go on.
+        """
+        if len(rows) <= _IN_A_STATEMENT:
+            self._writer.execute(_insertion(len(rows)), list(chain.from_iterable(rows)))
+            return
+        self._writer.execute("BEGIN IMMEDIATE")
+        self._writer.executemany(_insertion(1), rows)
+        self._writer.execute("COMMIT")
 
     def find_event(self, session: str, event_id: str) -> int | None:
         """Return the number of the click of this session with this event id."""
@@ -378,3 +394,16 @@ class Log:
 
 def _is_full(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+
+
+@cache
+def _insertion(rows: int) -> str:
+    """Return the statement that writes so many records.
+
+    Examples
+    --------
+    >>> _insertion(2)
+    'INSERT INTO records VALUES (?,?,?,?,?,?,?,?,?),(?,?,?,?,?,?,?,?,?)'
+    """
+    one = f"({','.join('?' * (len(Record._fields) + 1))})"
+    return f"INSERT INTO records VALUES {','.join([one] * rows)}"

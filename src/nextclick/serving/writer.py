@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -29,6 +30,9 @@ _log = logging.getLogger(__name__)
 
 AT_ONCE = 1_000
 """How many requests share a commit at most."""
+
+GATHER = 0.002
+"""Seconds between two commits where several clicks come in such a time; an answer takes longer."""
 
 CHECKPOINT_SECONDS = 2.0
 """How often what was appended is moved into the database file."""
@@ -105,9 +109,12 @@ class Writer:
         with suppress(ClosedError):
             while True:
                 writes = self._mailbox.get(AT_ONCE, timeout=None if self._old is None else 0)
+                begun = time.monotonic()
                 if writes:
                     self._commit(writes)
                 self._clean_up()
+                if len(writes) > 1:  # there are several who click: let the next commit be shared
+                    time.sleep(max(0.0, begun + GATHER - time.monotonic()))
 
     def _commit(self, writes: Sequence[_Write]) -> None:
         try:
