@@ -42,8 +42,8 @@ def lessons(n=600, seed=0, others=0):
     given = generator.random((n, others)) / 1000
     given[:, :1] += 0.9 * further_is_right[:, None]
     silent = generator.random((n, others)) < 0.1
-    evidence = Evidence(contexts, features, distances, ages, own, silent)
-    return Lessons(evidence, neural, memory, matches, np.where(silent, 0, given))
+    evidence = Evidence(contexts, features, distances, silent)
+    return Lessons(evidence, ages, own, matches, neural, memory, np.where(silent, 0, given))
 
 
 def settings(**values):
@@ -72,8 +72,8 @@ def plain_loss(gate, given):
             memory = given.memory[row]
         else:
             shares = np.exp(-kernel.bandwidths[row] * distances)
-            shares *= (1.0 + given.evidence.ages[row]) ** -kernel.recency[row]
-            shares *= np.exp(kernel.loyalty[row] * given.evidence.own[row])
+            shares *= (1.0 + given.ages[row]) ** -kernel.recency[row]
+            shares *= np.exp(kernel.loyalty[row] * given.own[row])
             memory = shares[given.matches[row]].sum() / shares.sum()
         w = opening.weights[row]
         further = sum(opening.others[row] * given.others[row])
@@ -114,8 +114,8 @@ def test_a_gate_learns_that_the_old_fade_and_that_the_own_session_counts():
     evidence = given.evidence
     evidence.distances[:] = 0.5
     given.matches[:] = False
-    newest = evidence.ages.argmin(axis=1)
-    right = np.where(evidence.own.any(1), evidence.own.argmax(1), newest)
+    newest = given.ages.argmin(axis=1)
+    right = np.where(given.own.any(1), given.own.argmax(1), newest)
     given.matches[np.arange(2000), right] = generator.random(2000) < 0.9
     given.neural[:] = 1e-4
     gate = LearnedGate(settings(), DIMENSION, RUNTIME)

@@ -25,6 +25,7 @@ from nextclick.memory import make_memory
 from nextclick.memory.base import Memory, MemorySettings, Neighbours
 from nextclick.memory.kernel import (
     Votes,
+    learned_votes,
     learned_weights,
     nearest_weights,
     own_session,
@@ -117,7 +118,12 @@ class Consultation:
     @property
     def votes(self) -> Votes:
         """What the memory predicts: P_M."""
-        return votes(self.neighbours, self.shares)
+        kernel = self.opening.kernel
+        if kernel is None:
+            return votes(self.neighbours, self.shares)
+        return learned_votes(
+            self.neighbours, kernel.bandwidths, kernel.recency, kernel.loyalty, self.sessions
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +253,8 @@ class MemoryAugmented(Recommender):
             self._memory.add(keys, transitions.items, transitions.contexts.sessions)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
+        if len(contexts) <= AT_ONCE:
+            return self._ranked(self._consult(contexts, k), k)
         pieces = (contexts[some] for some in _pieces(len(contexts)))
         return _together([self._ranked(self._consult(piece, k), k) for piece in pieces])
 
@@ -350,16 +358,12 @@ class MemoryAugmented(Recommender):
         neural = self._neural.predict(contexts)
         neighbours = self._memory.search(neural.representations)
         top = neural.top(min(max(k, LIKELY), self.n_items))
-        evidence = self._evidence(contexts, neural, top, neighbours)
+        evidence = self._evidence(neural, top, neighbours)
         opening = self._gate.open(evidence)
         return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
 
     def _evidence(
-        self,
-        contexts: Contexts,
-        neural: Prediction,
-        top: tuple[Ints, Floats],
-        neighbours: Neighbours,
+        self, neural: Prediction, top: tuple[Ints, Floats], neighbours: Neighbours
     ) -> Evidence:
         return Evidence(
             neural.representations,
@@ -367,9 +371,7 @@ class MemoryAugmented(Recommender):
                 neighbours.distances, neighbours.items, top[1][:, :LIKELY], len(self._memory)
             ),
             neighbours.distances,
-            neighbours.ages,
-            own_session(neighbours, contexts.sessions),
-            np.empty((len(contexts), 0), dtype=np.bool_),
+            np.empty((len(neighbours), 0), dtype=np.bool_),
         )
 
     def _ranked(self, said: Consultation, k: int) -> Ranked:
@@ -426,11 +428,15 @@ def _pieces(n: int) -> Iterator[slice]:
 
 
 def _together(pieces: Sequence[Ranked]) -> Ranked:
+    if len(pieces) == 1:
+        return pieces[0]
     items, scores, weights = zip(*pieces, strict=True)
     return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
 
 
 def _one_moment(pieces: Sequence[Moment]) -> Moment:
+    if len(pieces) == 1:
+        return pieces[0]
     return Moment(
         pieces[0].n_items,
         np.concatenate([piece.keys for piece in pieces]),
@@ -444,9 +450,11 @@ def gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
     by_nearest = nearest_weights(said.neighbours)
     return Lessons(
         said.evidence,
+        said.neighbours.ages,
+        own_session(said.neighbours, said.sessions),
+        matches,
         said.neural.at(clicked[:, None])[:, 0],
         (by_nearest * matches).sum(1),
-        matches,
         np.empty((len(clicked), 0)),
     )
 

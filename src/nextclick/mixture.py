@@ -168,7 +168,7 @@ class Mixture(MemoryAugmented):
         neighbours = self._memory.search(neural.representations)
         top = neural.top(width)
         named = [top[0], neighbours.items]
-        evidence = self._evidence(contexts, neural, top, neighbours)
+        evidence = self._evidence(neural, top, neighbours)
         facts, silent = [evidence.features], []
         for predictor in self._predictors.values():
             best = predictor.recommend(contexts, width)

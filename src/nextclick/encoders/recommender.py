@@ -28,7 +28,7 @@ from nextclick.encoders.online import (
     plan_descent,
 )
 from nextclick.encoders.registry import build_encoder, encoder_settings
-from nextclick.encoders.top_k import top_k
+from nextclick.encoders.top_k import probabilities, probabilities_at, top_k
 from nextclick.encoders.training import (
     TrainingSettings,
     half_precision,
@@ -75,18 +75,19 @@ class Prediction:
         """Return the `k` most probable items and their probabilities."""
         if self.scores.device.type == "cpu":
             items, best = top_k(self.scores.numpy(), k)
-            return items, self._probabilities(torch.from_numpy(best))
-        best_scores, best_items = self.scores.topk(k)
-        return best_items.cpu().numpy(), self._probabilities(best_scores)
+        else:
+            best_scores, best_items = self.scores.topk(k)
+            items, best = best_items.cpu().numpy(), best_scores.cpu().numpy()
+        return items, probabilities(best, self.log_sum.cpu().numpy()[:, 0])
 
     def at(self, items: Ints) -> Floats:
         """Return the probabilities of items, (contexts, m); 0 for what is not in the catalog."""
+        if self.scores.device.type == "cpu":
+            return probabilities_at(self.scores.numpy(), self.log_sum.numpy()[:, 0], items)
         known = (items >= 0) & (items < self.scores.shape[1])
         chosen = torch.from_numpy(np.where(known, items, 0)).to(self.scores.device)
-        return np.where(known, self._probabilities(self.scores.gather(1, chosen)), 0.0)
-
-    def _probabilities(self, scores: Tensor) -> Floats:
-        return (scores - self.log_sum).exp().double().cpu().numpy()
+        scores = self.scores.gather(1, chosen).cpu().numpy()
+        return np.where(known, probabilities(scores, self.log_sum.cpu().numpy()[:, 0]), 0.0)
 
 
 class NeuralRecommender(Recommender):

@@ -28,10 +28,6 @@ class Evidence:
         Facts about the two predictions: see `evidence_features`.
     distances
         The neighbours' squared distances, nearest first; infinity where there is none.
-    ages
-        How many entries were written after each neighbour; -1 where there is none.
-    own
-        Which neighbours are of the session that asks.
     silent
         Which of the further predictors, if there are any, have nothing to say: (contexts,
         predictors).
@@ -40,8 +36,6 @@ class Evidence:
     contexts: NDArray[np.float32]
     features: NDArray[np.float32]
     distances: NDArray[np.float32]
-    ages: Ints
-    own: Mask
     silent: Mask
 
 
@@ -53,20 +47,26 @@ class Lessons:
     ----------
     evidence
         What the parts said.
+    ages
+        How many entries were written after each neighbour; -1 where there is none.
+    own
+        Which neighbours are of the session that asks.
+    matches
+        Which of the neighbours name the item clicked.
     neural
-        The probability that the neural part gave to the item clicked.
+        The probability that the neural part gave to it.
     memory
         The probability that the memory gave to it, by the paper's kernel.
-    matches
-        Which of the neighbours name it.
     others
         The probabilities that further predictors gave to it.
     """
 
     evidence: Evidence
+    ages: Ints
+    own: Mask
+    matches: Mask
     neural: Floats
     memory: Floats
-    matches: Mask
     others: Floats
 
     def __len__(self) -> int:
@@ -74,29 +74,23 @@ class Lessons:
 
     def __getitem__(self, rows: Array | slice) -> Lessons:
         """Return some of the lessons."""
-        evidence = Evidence(*(getattr(self.evidence, f.name)[rows] for f in fields(Evidence)))
-        return Lessons(
-            evidence,
-            self.neural[rows],
-            self.memory[rows],
-            self.matches[rows],
-            self.others[rows],
-        )
+        evidence = Evidence(*(column[rows] for column in _columns(self.evidence)))
+        return Lessons(evidence, *(column[rows] for column in _columns(self)[1:]))
 
     @classmethod
     def together(cls, parts: Sequence[Lessons]) -> Lessons:
         """Return the lessons of all parts in one."""
-        columns = [
-            np.concatenate([getattr(part.evidence, f.name) for part in parts])
-            for f in fields(Evidence)
-        ]
+        if len(parts) == 1:
+            return parts[0]
+        evidence = zip(*(_columns(part.evidence) for part in parts), strict=True)
+        others = zip(*(_columns(part)[1:] for part in parts), strict=True)
         return cls(
-            Evidence(*columns),
-            np.concatenate([part.neural for part in parts]),
-            np.concatenate([part.memory for part in parts]),
-            np.concatenate([part.matches for part in parts]),
-            np.concatenate([part.others for part in parts]),
+            Evidence(*map(np.concatenate, evidence)), *(np.concatenate(each) for each in others)
         )
+
+
+def _columns(rows: Evidence | Lessons) -> list[Any]:
+    return [getattr(rows, field.name) for field in fields(rows)]
 
 
 FEATURES = 7
@@ -147,7 +141,7 @@ def certainty(top_probabilities: Floats) -> NDArray[np.float32]:
     return facts
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _features(
     distances: NDArray[np.float32],
     named: Ints,
@@ -172,7 +166,7 @@ def _features(
         features[row, 6] = math.log1p(memory_size)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _certainty(likeliest: Floats) -> tuple[float, float]:
     """Return the logarithm of the largest probability, and the entropy of the best and the rest."""
     rest, entropy = 1.0, 0.0

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nextclick.adam import AdamStep
-from nextclick.clicks import Floats
+from nextclick.clicks import Floats, Mask
 from nextclick.gate.evidence import FEATURES, Array, Evidence, Lessons
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
@@ -214,37 +215,34 @@ class LearnedGate(Gate):
         features: int = FEATURES,
     ) -> None:
         super().__init__(settings, dimension, runtime)
-        width = {"context": dimension, "evidence": features, "both": dimension + features}
+        self._contexts_seen = 0 if settings.inputs == "evidence" else dimension
+        self._features_seen = 0 if settings.inputs == "context" else features
         torch.manual_seed(runtime.seed)
         output = nn.Linear(settings.hidden, 4 + others)
         with torch.no_grad():  # begin near w = 0.9, β = 10, δ = 0.05, γ = 0
             output.weight.mul_(0.1)
             output.bias.copy_(torch.tensor([2.0, math.log(10.0), -3.0, 0.0] + [0.0] * others))
-        hidden = nn.Linear(width[settings.inputs], settings.hidden)
+        hidden = nn.Linear(self._contexts_seen + self._features_seen, settings.hidden)
         self._network = nn.Sequential(hidden, nn.Tanh(), output)
         self._mean = np.zeros(features, dtype=np.float32)
         self._spread = np.ones(features, dtype=np.float32)
         self._optimizer = self._new_optimizer()
+        self._lay_out()
 
     def open(self, evidence: Evidence) -> Opening:
         """Return what the network says, or 1 where the memory is silent."""
-        # Plain numpy: for one context, a call of torch costs more than the whole network.
-        w_h, b_h, w_o, b_o = (
-            parameter.detach().numpy() for parameter in self._network.parameters()
-        )
-        hidden = np.tanh(self._inputs(evidence) @ w_h.T + b_h)
-        out = (hidden @ w_o.T + b_o).astype(np.float64)
-        silent = ~np.isfinite(evidence.distances[:, 0])
-        # e^logit of the memory and of each further predictor, divided by the neural part's.
-        memory = np.where(silent, 0.0, np.exp(-out[:, 0]))
-        others = np.where(evidence.silent, 0.0, np.exp(out[:, 4:] - out[:, :1]))
-        weights = 1 / (1 + memory + others.sum(1))
-        others *= weights[:, None]
+        kernel = np.empty((3, len(evidence.distances)))
+        weights = np.empty(len(evidence.distances))
+        others = np.empty(evidence.silent.shape)
+        contexts = evidence.contexts[:, : self._contexts_seen]
+        features = evidence.features[:, : self._features_seen]
+        seen = contexts, features, evidence.distances, evidence.silent
+        _open(seen, (self._mean, self._spread), self._layers, (weights, kernel, others))
         if self.settings.bandwidth == "nearest":
             return Opening(weights, None, others)
-        timed = float(self.settings.recency)
-        kernel = Kernel(np.exp(out[:, 1]), timed * np.exp(out[:, 2]), timed * out[:, 3])
-        return Opening(weights, kernel, others)
+        if not self.settings.recency:
+            kernel[1:] = 0
+        return Opening(weights, Kernel(kernel[0], kernel[1], kernel[2]), others)
 
     def fit(self, lessons: Lessons) -> None:
         """Train on a random nine tenths of the lessons until the last tenth gets no better."""
@@ -274,7 +272,13 @@ class LearnedGate(Gate):
             return _stay
         parameters = list(self._network.parameters())
         gradients = torch.autograd.grad(self._loss(lessons), parameters)
-        return AdamStep(self._optimizer, gradients).take
+        step = AdamStep(self._optimizer, gradients)
+
+        def take_step() -> None:
+            step.take()
+            self._lay_out()
+
+        return take_step
 
     def state(self) -> dict[str, Array]:
         """Return the weights, the optimizer's moments and the standardisation."""
@@ -296,6 +300,12 @@ class LearnedGate(Gate):
             moments = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if moments:
                 self._optimizer.state[parameter] = {k: torch.tensor(v) for k, v in moments.items()}
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Make the weights ready to open by, whenever others take their place."""
+        # A call of torch, even one that names a parameter, costs more than the whole network.
+        self._layers = tuple(parameter.detach().numpy() for parameter in self._network.parameters())
 
     def _step(self, lessons: Lessons) -> None:
         loss = self._loss(lessons)
@@ -311,9 +321,9 @@ class LearnedGate(Gate):
         if self.settings.bandwidth == "learned":
             logarithms = -out[:, 1:2].exp() * distances.clamp(max=1e6)
             if self.settings.recency:
-                ages = torch.from_numpy(lessons.evidence.ages).clamp(min=0).float()
+                ages = torch.from_numpy(lessons.ages).clamp(min=0).float()
                 logarithms = logarithms - out[:, 2:3].exp() * ages.log1p()
-                logarithms = logarithms + out[:, 3:4] * torch.from_numpy(lessons.evidence.own)
+                logarithms = logarithms + out[:, 3:4] * torch.from_numpy(lessons.own)
             memory = (torch.softmax(logarithms, dim=1) * torch.from_numpy(lessons.matches)).sum(1)
         else:
             memory = torch.from_numpy(lessons.memory).float()
@@ -333,15 +343,58 @@ class LearnedGate(Gate):
         return -torch.logsumexp(weights + said.clamp(min=1e-12).log(), dim=1).mean()
 
     def _inputs(self, evidence: Evidence) -> NDArray[np.float32]:
-        if self.settings.inputs == "context":
-            return evidence.contexts
         features = (evidence.features - self._mean) / self._spread
-        if self.settings.inputs == "evidence":
-            return features
-        return np.concatenate([evidence.contexts, features], axis=1)
+        contexts = evidence.contexts[:, : self._contexts_seen]
+        return np.concatenate([contexts, features[:, : self._features_seen]], axis=1)
 
     def _new_optimizer(self) -> torch.optim.Adam:
         return torch.optim.Adam(self._network.parameters(), lr=self.settings.learning_rate)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _open(
+    seen: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], Mask],
+    standard: tuple[NDArray[np.float32], NDArray[np.float32]],
+    layers: tuple[NDArray[np.float32], ...],
+    opening: tuple[Floats, Floats, Floats],
+) -> None:
+    """Fill in the neural part's weights, the kernel's numbers, and the further weights."""
+    contexts, features, distances, silent = seen
+    mean, spread = standard
+    w_h, b_h, w_o, b_o = layers
+    weights, kernel, others = opening
+    n_contexts, n_features = contexts.shape[1], features.shape[1]
+    inputs = np.empty(n_contexts + n_features, dtype=np.float32)
+    hidden = np.empty(len(b_h), dtype=np.float32)
+    out = np.empty(len(b_o))
+    for row in range(len(distances)):
+        inputs[:n_contexts] = contexts[row]
+        for column in range(n_features):
+            inputs[n_contexts + column] = (features[row, column] - mean[column]) / spread[column]
+        _multiply(w_h, inputs, b_h, hidden)
+        for unit in range(len(hidden)):
+            hidden[unit] = np.tanh(hidden[unit])
+        _multiply(w_o, hidden, b_o, out)
+        # e^logit of the memory and of each further predictor, divided by the neural part's.
+        total = 1.0 if np.isinf(distances[row, 0]) else 1 + np.exp(-out[0])
+        for other in range(others.shape[1]):
+            others[row, other] = 0.0 if silent[row, other] else np.exp(out[4 + other] - out[0])
+            total += others[row, other]
+        weights[row] = 1 / total
+        others[row] /= total
+        kernel[0, row], kernel[1, row] = np.exp(out[1]), np.exp(out[2])
+        kernel[2, row] = out[3]
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _multiply(
+    matrix: NDArray[np.float32], vector: NDArray[np.float32], bias: NDArray[np.float32], out: Array
+) -> None:
+    for row in range(len(matrix)):
+        total = bias[row]
+        for column in range(len(vector)):
+            total += matrix[row, column] * vector[column]
+        out[row] = total
 
 
 def _stay() -> None:

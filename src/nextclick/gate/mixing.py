@@ -42,7 +42,7 @@ def mix(
     return items, scores
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _mix(
     weights: Floats,
     top_items: Ints,

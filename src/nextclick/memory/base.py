@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -222,10 +223,20 @@ def normalised(vectors: Vectors) -> Vectors:
     >>> normalised(np.array([[3, 4], [0, 0]], dtype=np.float32)).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    lengths: Vectors = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    lengths[lengths == 0] = 1
-    unit: Vectors = vectors / lengths
+    unit = np.empty_like(vectors)
+    _normalise(vectors, unit)
     return unit
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _normalise(vectors: Vectors, unit: Vectors) -> None:
+    for row in range(len(vectors)):
+        square = np.float32(0)
+        for value in vectors[row]:
+            square += value * value
+        length = np.sqrt(square) if square > 0 else np.float32(1)
+        for dimension in range(vectors.shape[1]):
+            unit[row, dimension] = vectors[row, dimension] / length
 
 
 def _check_numbers(what: str, numbers: Ints, least: int) -> None:

@@ -74,7 +74,8 @@ class ClusteredMemory(Memory):
             self._train(self._entries.state()["keys"])
 
     def _search(self, queries: Vectors, k: int) -> Neighbours:
-        faiss.omp_set_num_threads(self.threads)
+        if isinstance(self._entries, InvertedFile):
+            return self._entries.search(queries, k, self.threads)
         return self._entries.search(queries, k)
 
     def _exact(self) -> ExactMemory:

@@ -10,6 +10,7 @@ import numpy as np
 from nextclick.clicks import Ints
 from nextclick.memory.base import MemorySettings, Neighbours, State, Vectors
 from nextclick.memory.codes import parts_of, rotation, spread, turned
+from nextclick.memory.product_search import ROUNDING, ProductSearch
 from nextclick.memory.search_kernels import SEQUENCES, put_newest, read, smallest
 from nextclick.memory.window import Window
 
@@ -24,9 +25,6 @@ _SAMPLE = 64
 
 _ROUNDS = 10
 """Rounds of k-means."""
-
-_ROUNDING = 1e-6
-"""Of the distances that FAISS computes from codes, relative to the query's squared length."""
 
 _LOOK_AT = 8
 """At least so many entries are looked at for each neighbour that is asked for, as far as can be
@@ -59,8 +57,12 @@ class InvertedFile:
         centroids = faiss.rev_swig_ptr(flat.get_xb(), index.nlist * index.d)
         self._centroids: Vectors = centroids.reshape(index.nlist, index.d)
         self._centroid_squares = np.einsum("ij,ij->i", self._centroids, self._centroids)
+        self._products: ProductSearch | None = None
+        if ProductSearch.fits(index):
+            self._products = ProductSearch(index, matrix, self._centroids, self._centroid_squares)
         self._items = Window.empty(np.int32)
         self._oldest = 0
+        self._probes = 1
 
     @classmethod
     def trained(cls, settings: MemorySettings, keys: Vectors) -> InvertedFile:
@@ -117,17 +119,28 @@ class InvertedFile:
             self._forget(max(0, len(self) + len(keys) - size))
         sequences = (self._oldest + len(self) + np.arange(len(keys))) % SEQUENCES
         ids = (sequences << 32) | (sessions.astype(np.int64) & 0xFFFFFFFF)
-        self._index.add_with_ids(turned(keys, self._matrix), ids)
+        keys = turned(keys, self._matrix)
+        if self._products is None:
+            self._index.add_with_ids(keys, ids)
+        else:
+            self._products.add(keys, ids)
         self._items.append(items)
         self._set_probes()
 
-    def search(self, queries: Vectors, k: int) -> Neighbours:
-        """Return the entries nearest to each query, as far as the codes tell."""
+    def search(self, queries: Vectors, k: int, threads: int = 1) -> Neighbours:
+        """Return the entries nearest to each query, as far as the codes tell.
+
+        FAISS may use so many threads.
+        """
+        if self._products is not None:
+            items = self._items.values
+            return self._products.search(queries, k, self._probes, items, self._oldest)
+        faiss.omp_set_num_threads(threads)
         queries = turned(queries, self._matrix)
         squares = np.einsum("ij,ij->i", queries, queries)[:, None]
         near, gaps = self._nearest_clusters(queries, squares)
         distances, ids = self._index.search_preassigned(queries, k, near, gaps)
-        distances[distances <= _ROUNDING * squares] = 0
+        distances[distances <= ROUNDING * squares] = 0
         if k > 1:
             for row in np.flatnonzero((ids[:, -1] >= 0) & (distances[:, -2] == distances[:, -1])):
                 self._prefer_new(ids[row], distances[row], near[row])
@@ -142,7 +155,7 @@ class InvertedFile:
         give one query two answers.
         """
         gaps = self._centroid_squares - 2 * turned(queries, self._centroids.T)
-        near = np.empty((len(queries), self._index.nprobe), dtype=np.int64)
+        near = np.empty((len(queries), self._probes), dtype=np.int64)
         distances = np.empty(near.shape, dtype=np.float32)
         smallest(gaps, near, distances)
         return near, np.maximum(0, distances + squares)
@@ -168,7 +181,8 @@ class InvertedFile:
         """Look into more clusters while they hold few entries."""
         clusters = self._index.nlist
         enough = -(-_LOOK_AT * self.settings.neighbours * clusters // max(1, len(self)))
-        self._index.nprobe = int(min(clusters, max(self.settings.probes, enough)))
+        self._probes = int(min(clusters, max(self.settings.probes, enough)))
+        self._index.nprobe = self._probes
 
     def _forget(self, count: int) -> None:
         """Drop the oldest entries."""
@@ -177,6 +191,8 @@ class InvertedFile:
         for start, stop in ((first, min(last, SEQUENCES)), (0, last - SEQUENCES)):
             if stop > start:
                 self._index.remove_ids(faiss.IDSelectorRange(start << 32, stop << 32))
+        if self._products is not None:
+            self._products.forget()
         self._items.drop(count)
         self._oldest = last % SEQUENCES
 

@@ -97,21 +97,45 @@ def learned_weights(
     """
     shares = np.empty(neighbours.distances.shape)
     _weigh_learned(
-        neighbours.distances,
-        neighbours.ages,
-        own_session(neighbours, sessions),
-        np.asarray(bandwidths, dtype=np.float64),
-        np.asarray(recency, dtype=np.float64),
-        np.asarray(loyalty, dtype=np.float64),
+        (neighbours.distances, neighbours.ages, neighbours.sessions),
+        (bandwidths, recency, loyalty),
+        sessions,
         shares,
     )
     return shares
 
 
+def learned_votes(
+    neighbours: Neighbours, bandwidths: Floats, recency: Floats, loyalty: Floats, sessions: Ints
+) -> Votes:
+    """Return the votes by the learned kernel: `votes` of `learned_weights`, in one pass.
+
+    The parameters are those of `learned_weights`.
+
+    Examples
+    --------
+    >>> items = np.array([[4, 5, 4]])
+    >>> found = Neighbours(np.zeros((1, 3), dtype=np.float32), items, items, items)
+    >>> answer = learned_votes(found, *np.array([[0.5], [0], [0]]), np.array([-1]))
+    >>> answer.items.tolist(), answer.probabilities.round(3).tolist()
+    ([[4, 5, -1]], [[0.667, 0.333, 0.0]])
+    """
+    items = np.empty(neighbours.items.shape, dtype=np.int64)
+    probabilities = np.empty(items.shape)
+    _vote_learned(
+        (neighbours.distances, neighbours.ages, neighbours.sessions, neighbours.items),
+        (bandwidths, recency, loyalty),
+        sessions,
+        items,
+        probabilities,
+    )
+    return Votes(items, probabilities)
+
+
 def own_session(neighbours: Neighbours, sessions: Ints) -> Mask:
     """Return which neighbours are of the session that asks, if that is known."""
-    asking = sessions[:, None]
-    own: Mask = (neighbours.sessions == asking) & (asking >= 0)
+    own = np.empty(neighbours.sessions.shape, dtype=np.bool_)
+    _mark_own(neighbours.sessions, sessions, own)
     return own
 
 
@@ -126,8 +150,8 @@ def votes(neighbours: Neighbours, weights: Floats) -> Votes:
     >>> answer.items.tolist(), answer.probabilities.tolist()
     ([[4, 5, -1]], [[0.7, 0.3, 0.0]])
     """
-    items = np.full(neighbours.items.shape, -1, dtype=np.int64)
-    probabilities = np.zeros(items.shape)
+    items = np.empty(neighbours.items.shape, dtype=np.int64)
+    probabilities = np.empty(items.shape)
     _count(neighbours.items, weights, items, probabilities)
     return Votes(items, probabilities)
 
@@ -196,7 +220,7 @@ def strongest_voters(
     return np.where(strength > 0, ages, -1), strength
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _weigh(distances: Vectors, rates: Floats, shares: Floats) -> None:
     for row in range(len(distances)):
         nearest = distances[row, 0]
@@ -216,16 +240,22 @@ def _weigh(distances: Vectors, rates: Floats, shares: Floats) -> None:
             shares[row] /= total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
+def _mark_own(sessions: Ints, asking: Ints, own: Mask) -> None:
+    for row in range(len(sessions)):
+        for k in range(sessions.shape[1]):
+            own[row, k] = sessions[row, k] == asking[row] and asking[row] >= 0
+
+
+@numba.njit(cache=True, nogil=True)
 def _weigh_learned(
-    distances: Vectors,
-    ages: Ints,
-    own: Mask,
-    bandwidths: Floats,
-    recency: Floats,
-    loyalty: Floats,
+    found: tuple[Vectors, Ints, Ints],
+    kernel: tuple[Floats, Floats, Floats],
+    asking: Ints,
     shares: Floats,
 ) -> None:
+    distances, ages, sessions = found
+    bandwidths, recency, loyalty = kernel
     for row in range(len(distances)):
         highest = -np.inf
         for k in range(distances.shape[1]):
@@ -234,7 +264,8 @@ def _weigh_learned(
                 continue
             logarithm = -bandwidths[row] * np.float64(distances[row, k])
             logarithm -= recency[row] * np.log1p(ages[row, k])
-            logarithm += loyalty[row] * own[row, k]
+            if sessions[row, k] == asking[row] and asking[row] >= 0:
+                logarithm += loyalty[row]
             shares[row, k] = logarithm
             highest = max(highest, logarithm)
         total = 0.0
@@ -248,8 +279,10 @@ def _weigh_learned(
             shares[row] /= total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _count(named: Ints, weights: Floats, items: Ints, probabilities: Floats) -> None:
+    items[:] = -1
+    probabilities[:] = 0
     for row in range(len(named)):
         different = 0
         for k in range(named.shape[1]):
@@ -264,7 +297,21 @@ def _count(named: Ints, weights: Floats, items: Ints, probabilities: Floats) -> 
             probabilities[row, place] += weights[row, k]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
+def _vote_learned(
+    found: tuple[Vectors, Ints, Ints, Ints],
+    kernel: tuple[Floats, Floats, Floats],
+    asking: Ints,
+    items: Ints,
+    probabilities: Floats,
+) -> None:
+    distances, ages, sessions, named = found
+    shares = np.empty(distances.shape)
+    _weigh_learned((distances, ages, sessions), kernel, asking, shares)
+    _count(named, shares, items, probabilities)
+
+
+@numba.njit(cache=True, nogil=True)
 def _count_sessions(named: Ints, sessions: Ints, items: Ints, counts: Ints) -> None:
     for row in range(len(items)):
         for place in range(items.shape[1]):
