@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 PROCESSES ?= 2
 
 # Those that need no arguments; benchmarks/diginetica.py does, and takes an hour.
-BENCHMARKS := session_knn memory recommendation training
+BENCHMARKS := baselines memory recommendation training
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types layers tests docs format bench soak install wheel clean

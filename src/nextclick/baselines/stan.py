@@ -16,7 +16,7 @@ from nextclick.baselines.neighbouring_sessions import (
     by_position,
     in_units,
 )
-from nextclick.baselines.session_kernels import Rules
+from nextclick.baselines.session_kernels import RANK_BITS, Rules
 from nextclick.clicks import Floats
 
 FARTHEST = 64
@@ -83,6 +83,8 @@ class STAN(NeighbouringSessions):
 class VSTANSettings(STANSettings):
     """Settings of VSTAN, besides those of STAN.
 
+    Its defaults were chosen by themselves; those that it shares with STAN are not the same.
+
     Parameters
     ----------
     vote
@@ -95,9 +97,12 @@ class VSTANSettings(STANSettings):
         How much more the votes for rare items count.
     """
 
+    sample_size: int = Field(default=500, ge=1, lt=1 << RANK_BITS)
+    k: int = Field(default=200, ge=1, le=10_000)
+    position: float | None = Field(default=5.0, gt=0)
     vote: float | None = Field(default=2.0, gt=0)
     before: float = Field(default=0.7, ge=0, le=1)
-    idf: float = Field(default=3.0, ge=0, le=100)
+    idf: float = Field(default=10.0, ge=0, le=100)
 
 
 class VSTAN(STAN):
