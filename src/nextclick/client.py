@@ -112,9 +112,27 @@ class Client:
             _recommend(items, session_id, k, exclude, exclude_seen, categories, explain)
         )
 
+    def recommend_many(
+        self,
+        contexts: Iterable[Iterable[str | int]],
+        *,
+        k: int = 20,
+        exclude: Iterable[str | int] = (),
+        exclude_seen: bool = False,
+        categories: Iterable[str] = (),
+        explain: bool = False,
+    ) -> list[Json]:
+        """Ask for recommendations for up to 100 lists of clicked items; an answer for each."""
+        call = _recommend_many(contexts, k, exclude, exclude_seen, categories, explain)
+        return list(self._send(call)["answers"])
+
     def session(self, session_id: str | int) -> Json:
         """Ask for a session's clicks."""
         return self._send(_Call("GET", f"/v1/sessions/{_quoted(session_id)}"))
+
+    def item(self, item_id: str | int) -> Json:
+        """Ask what is known of an item."""
+        return self._send(_Call("GET", f"/v1/items/{_quoted(item_id)}"))
 
     def put_item(
         self,
@@ -189,9 +207,27 @@ class AsyncClient:
             _recommend(items, session_id, k, exclude, exclude_seen, categories, explain)
         )
 
+    async def recommend_many(
+        self,
+        contexts: Iterable[Iterable[str | int]],
+        *,
+        k: int = 20,
+        exclude: Iterable[str | int] = (),
+        exclude_seen: bool = False,
+        categories: Iterable[str] = (),
+        explain: bool = False,
+    ) -> list[Json]:
+        """Ask for recommendations for up to 100 lists; as `Client.recommend_many`."""
+        call = _recommend_many(contexts, k, exclude, exclude_seen, categories, explain)
+        return list((await self._send(call))["answers"])
+
     async def session(self, session_id: str | int) -> Json:
         """Ask for a session's clicks."""
         return await self._send(_Call("GET", f"/v1/sessions/{_quoted(session_id)}"))
+
+    async def item(self, item_id: str | int) -> Json:
+        """Ask what is known of an item."""
+        return await self._send(_Call("GET", f"/v1/items/{_quoted(item_id)}"))
 
     async def put_item(
         self,
@@ -235,6 +271,8 @@ def _click(
     recommend: int,
     options: Json,
 ) -> _Call:
+    if options and not recommend:
+        raise TypeError(f"{', '.join(options)}: say how many to recommend=…, or leave it out")
     body = {"item_id": item_id, "timestamp": timestamp, "event_id": event_id or uuid4().hex}
     params = _how(**options) | {"recommend": recommend} if recommend else None
     return _Call("POST", f"/v1/sessions/{_quoted(session_id)}/clicks", params, body)
@@ -254,15 +292,37 @@ def _recommend(
     if session_id is not None:
         params = _how(exclude, exclude_seen, categories, explain) | {"k": k}
         return _Call("GET", f"/v1/sessions/{_quoted(session_id)}/recommendations", params)
-    body: Json = {
-        "items": list(items or ()),
+    body = _how_in_body(k, exclude, exclude_seen, categories, explain)
+    return _Call("POST", "/v1/recommendations", body={"items": list(items or ()), **body})
+
+
+def _recommend_many(
+    contexts: Iterable[Iterable[str | int]],
+    k: int,
+    exclude: Iterable[str | int],
+    exclude_seen: bool,
+    categories: Iterable[str],
+    explain: bool,
+) -> _Call:
+    body = _how_in_body(k, exclude, exclude_seen, categories, explain)
+    body["contexts"] = [{"items": list(items)} for items in contexts]
+    return _Call("POST", "/v1/recommendations", body=body)
+
+
+def _how_in_body(
+    k: int,
+    exclude: Iterable[str | int],
+    exclude_seen: bool,
+    categories: Iterable[str],
+    explain: bool,
+) -> Json:
+    return {
         "k": k,
         "exclude": list(exclude),
         "exclude_seen": exclude_seen,
         "categories": list(categories) or None,
         "explain": explain,
     }
-    return _Call("POST", "/v1/recommendations", body=body)
 
 
 def _how(

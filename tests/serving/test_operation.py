@@ -138,7 +138,7 @@ def limited(
     settings = folder / "settings.toml"
     settings.write_text(
         "rate = 20\n[limits]\nconnections = 30\nrequest_seconds = 1.0\nbody_bytes = 5_000\n"
-        "import_bytes = 20_000\nheader_bytes = 2_000\n[engine]\nwrite_every = 5\n"
+        "import_bytes = 20_000\nheader_bytes = 2_000\nin_flight = 3\n[engine]\nwrite_every = 5\n"
     )
     arguments = [str(popularity_model), "--state", str(folder / "s"), "--settings", str(settings)]
     with serving(folder, *arguments) as running:
@@ -171,6 +171,25 @@ def test_too_many_requests_are_refused_until_later(limited: Any) -> None:
     assert refused[0].headers["retry-after"] == "1"
     time.sleep(1.2)
     assert limited.http.get("/v1/stats").status_code == 200
+
+
+def test_too_many_requests_at_a_time_are_refused(limited: Any) -> None:
+    time.sleep(0.3)
+    head = (
+        b"POST /v1/clicks/import HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n"
+        b"content-type: application/x-ndjson\r\n\r\n{"
+    )
+    sockets = [socket.create_connection(("127.0.0.1", limited.port)) for _ in range(3)]
+    try:
+        for one in sockets:
+            one.sendall(head)
+        time.sleep(0.2)
+        answer = limited.http.get("/v1/sessions/a/recommendations")
+        assert (answer.status_code, named(answer)) == (429, "in_flight")
+        assert limited.http.get("/health/live").status_code == 200
+    finally:
+        for one in sockets:
+            one.close()
 
 
 def test_too_many_connections_are_refused(limited: Any) -> None:

@@ -20,6 +20,7 @@ from nextclick.serving.limits import (
     check_id,
     check_length,
 )
+from nextclick.serving.logs import event
 from nextclick.serving.messages import (
     Answer,
     AnsweredItem,
@@ -207,7 +208,9 @@ class Api:
         if "\0" in path:
             raise RefusalError(400, "invalid", "path: not the name of a directory", field="path")
         version = await self._arrivals.wait(self.engine.load_model(Path(path)))
-        return _json(schemas.ModelAnswer(version, self.engine.stats().model.label))
+        label = self.engine.stats().model.label
+        event("model_loaded", version=version, model=label, path=path)
+        return _json(schemas.ModelAnswer(version, label))
 
 
 def as_refusal(error: BadInputError | ServiceError) -> RefusalError:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nextclick.serving.learner import Learner
 from nextclick.serving.live import Live
+from nextclick.serving.logs import event
 from nextclick.serving.messages import ClosedError
 from nextclick.serving.settings import EngineSettings
 from nextclick.serving.snapshots import Contents
@@ -83,6 +84,7 @@ class Keeper:
         self.background.shutdown()
 
     def _write(self, contents: Contents) -> Path:
+        began = time.perf_counter()
         try:
             path = self.state.snapshots.write(contents)
         except Exception as error:
@@ -91,6 +93,8 @@ class Keeper:
             raise
         self._position = contents.position
         self.time = time.time()
+        seconds = round(time.perf_counter() - began, 3)
+        event("snapshot_written", number=contents.position, seconds=seconds)
         oldest = min(self.state.snapshots.positions)
         needed = [name for number, name in list(self._live.loaded) if number > oldest]
         self.state.forget_models(needed)

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from nextclick.serving.messages import Figures, LearnerStats, Stats
@@ -54,6 +61,7 @@ class Metrics:
             "nextclick_open_connections", "Open connections", registry=self.registry
         ).set_function(connections)
         self.registry.register(_EngineFigures(stats))
+        ProcessCollector(registry=self.registry)  # memory, processor time, open files
         self._recent: deque[tuple[float, float]] = deque(maxlen=RECENT)
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
@@ -126,6 +134,7 @@ class _EngineFigures:
             ("memory_entries", "Transitions in memory", stats.model.memory_entries),
             ("snapshot_time_seconds", "When the newest snapshot was written", stats.snapshot_time),
             ("learning_failed", "Whether the learner stopped", float(bool(stats.learning_error))),
+            ("writing_failed", "Whether no clicks are taken", float(bool(stats.writing_error))),
         ):
             if figure is not None:
                 yield GaugeMetricFamily(f"nextclick_{name}", help_, value=figure)
