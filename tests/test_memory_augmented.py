@@ -138,6 +138,25 @@ def test_explanations_count_sessions_not_clicks():
     assert why.sessions[0, answer.items[0].tolist().index(30)] == 2
 
 
+@pytest.mark.parametrize("settings", [{}, {"memory": {"size": 30}}])
+def test_explanations_name_past_contexts(settings):
+    model = fitted(**settings)
+    model.learn(batch([([4, 5], 30), ([1, 2, 40], 31)]), parts={"memory"})
+    again = man(**settings).restore(model.catalog, model.state())
+    every = log().transitions() if not settings else None
+    for each in (model, again):
+        answer = each.recommend(Contexts.of([[4, 5]]), k=5)
+        why = each.explain(Contexts.of([[4, 5]]), answer)
+        place = answer.items[0].tolist().index(30)
+        past = [context.tolist() for context in why.past]
+        assert len(past) == why.voters.size
+        assert past[place * why.voters.shape[2]] == [4, 5]
+        named = {tuple(context) for context in past if context}
+        if every is not None:
+            assert named <= {tuple(context) for context in every.contexts} | {(4, 5), (1, 2, 40)}
+        assert all(past[n] for n in range(len(past)) if why.voters.ravel()[n] >= 0)
+
+
 def changed(model, parts):
     """Which parts' states a batch changes."""
     before = {name: values.copy() for name, values in model.state().items()}

@@ -22,7 +22,8 @@ from nextclick.gate import (
     mix,
 )
 from nextclick.memory import make_memory
-from nextclick.memory.base import Memory, MemorySettings, Neighbours
+from nextclick.memory.base import Memory, MemorySettings, Neighbours, Vectors
+from nextclick.memory.contexts import PastContexts
 from nextclick.memory.kernel import (
     Votes,
     learned_votes,
@@ -213,9 +214,9 @@ class MemoryAugmented(Recommender):
             All that is to be in memory, in time order, of items that are known.
         """
         keys = self._neural.represent(transitions)
-        self._memory = self._empty_memory()
+        self._empty_memory()
         self._memory.train(keys)
-        self._memory.add(keys, transitions.items, transitions.contexts.sessions)
+        self._write(keys, transitions.contexts, transitions.items)
 
     # The contract
 
@@ -250,7 +251,7 @@ class MemoryAugmented(Recommender):
         keys = self._neural.represent(transitions)
         self._memory.train(keys)
         if self.settings.remember == "all":
-            self._memory.add(keys, transitions.items, transitions.contexts.sessions)
+            self._write(keys, transitions.contexts, transitions.items)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         if len(contexts) <= AT_ONCE:
@@ -288,7 +289,7 @@ class MemoryAugmented(Recommender):
         contexts = self._usable(transitions.contexts)
         usable = np.flatnonzero(contexts.lengths > 0)
         keys = self._keys(transitions.contexts[usable], contexts[usable], lessons)
-        self._memory.add(keys, transitions.items[usable], contexts.sessions[usable])
+        self._write(keys, contexts[usable], transitions.items[usable])
 
     def _plan(
         self, transitions: Transitions, parts: frozenset[str], lessons: list[Any], n_items: int
@@ -322,7 +323,8 @@ class MemoryAugmented(Recommender):
             voters[warm], shares[warm] = strongest_voters(
                 said.neighbours, said.shares, asked, VOTERS
             )
-        return Explanation(neural, memory, sessions, voters, shares)
+        past = self._contexts.aged(voters.ravel())
+        return Explanation(neural, memory, sessions, voters, shares, past)
 
     def _grow(self, n_items: int) -> None:
         self._neural.know(n_items)
@@ -331,6 +333,7 @@ class MemoryAugmented(Recommender):
         return {
             **with_prefix("neural", self._neural.state()),
             **with_prefix("memory", self._memory.state()),
+            **with_prefix("contexts", self._contexts.state()),
             **with_prefix("gate", self._gate.state()),
         }
 
@@ -338,6 +341,7 @@ class MemoryAugmented(Recommender):
         neural = NeuralRecommender(self.settings.neural, self.runtime)
         self._take(neural.restore(self.catalog, without_prefix("neural", state)))
         self._memory.restore(without_prefix("memory", state))
+        self._contexts.restore(without_prefix("contexts", state))
         self._gate.restore(without_prefix("gate", state))
 
     # The parts together
@@ -345,14 +349,21 @@ class MemoryAugmented(Recommender):
     def _take(self, neural: NeuralRecommender) -> None:
         """Take a neural part, with an empty memory and an untrained gate beside it."""
         self._neural = neural
-        self._memory = self._empty_memory()
+        self._empty_memory()
         self._gate = self._new_gate()
 
     def _new_gate(self) -> Gate:
         return make_gate(self.settings.gate, self._neural.dimension, self.runtime)
 
-    def _empty_memory(self) -> Memory:
-        return make_memory(self.settings.memory, self._neural.dimension, self.runtime.threads)
+    def _empty_memory(self) -> None:
+        given = (self.settings.memory, self._neural.dimension, self.runtime.threads)
+        self._memory: Memory = make_memory(*given)
+        self._contexts = PastContexts()
+
+    def _write(self, keys: Vectors, contexts: Contexts, items: Ints) -> None:
+        self._memory.add(keys, items, contexts.sessions)
+        self._contexts.add(contexts)
+        self._contexts.keep(len(self._memory))
 
     def _consult(self, contexts: Contexts, k: int = 1) -> Consultation:
         neural = self._neural.predict(contexts)

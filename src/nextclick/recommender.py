@@ -73,6 +73,9 @@ class Explanation:
         written after each of them; -1 where there are no more. `None` if the method has no memory.
     shares
         How much of the memory's prediction came from each of these.
+    past
+        What had been clicked before each of these, as far as it is known: a context for each of
+        `voters.ravel()`.
     """
 
     neural: Floats
@@ -80,6 +83,7 @@ class Explanation:
     sessions: Ints
     voters: Ints | None = None
     shares: Floats | None = None
+    past: Contexts | None = None
 
 
 @dataclass(frozen=True)

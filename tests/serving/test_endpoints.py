@@ -186,7 +186,32 @@ def test_why_adds_up(http: httpx.Client) -> None:
         assert item["neural"] + item["memory"] == pytest.approx(item["score"], rel=1e-4, abs=1e-7)
     voted = [item for item in answer["items"] if item.get("sessions")]
     assert voted
-    assert all(voter["share"] >= 0 for item in voted for voter in item.get("voters", []))
+    voters = [voter for item in voted for voter in item["voters"]]
+    assert all(voter["share"] >= 0 and voter["items"] for voter in voters)
+
+
+def test_past_contexts_that_voted_are_named(http: httpx.Client) -> None:
+    """Those clicked here with how long ago that was, and those of training."""
+    click(http, "before", "item 20", "item 21", "unlikely")
+    until_learned(http)
+    body = {"items": ["item 20", "item 21"], "k": 40, "explain": True}
+    items = http.post("/v1/recommendations", json=body).json()["items"]
+    (unlikely,) = [item for item in items if item["item_id"] == "unlikely"]
+    assert unlikely["sessions"] == 1
+    (voter,) = unlikely["voters"]
+    assert voter["items"] == ["item 20", "item 21"]
+    assert 0 < voter["seconds"] < 600
+    trained = [voter for item in items for voter in item["voters"] if "seconds" not in voter]
+    assert trained
+    assert all(voter["items"] for voter in trained)
+
+
+def test_a_long_session_is_told_whole(http: httpx.Client) -> None:
+    items = [f"item {n % 40}" for n in range(2_500)]
+    for start in range(0, len(items), 1_000):
+        click(http, "long", *items[start : start + 1_000])
+    clicks = http.get("/v1/sessions/long").json()["clicks"]
+    assert [each["item_id"] for each in clicks] == items
 
 
 def test_many_contexts_at_once(http: httpx.Client) -> None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from nextclick.clicks import CONTEXT_LENGTH, Contexts
 from nextclick.recommender import Explanation, Recommendations, Recommender
 from nextclick.serving.log import Log
@@ -140,11 +142,15 @@ class _Found:
         )
 
     def _voters(self, why: Explanation, rank: int) -> Iterator[Voter]:
-        if why.voters is not None and why.shares is not None:
-            ages, shares = why.voters[self.row, rank], why.shares[self.row, rank]
-            for age, share in zip(ages.tolist(), shares.tolist(), strict=True):
-                if age >= 0:
-                    yield Voter(None, None, share, self.pupil.origin(age))
+        if why.voters is None or why.shares is None or why.past is None:
+            return
+        catalog = self.pupil.model.catalog
+        for n, age in enumerate(why.voters[self.row, rank].tolist()):
+            if age >= 0:
+                past = why.past[int(np.ravel_multi_index((self.row, rank, n), why.voters.shape))]
+                items = tuple(catalog.id(item) for item in past.tolist()) or None
+                share = float(why.shares[self.row, rank, n])
+                yield Voter(items, None, share, self.pupil.origin(age))
 
     def _item(self, number: int) -> Item:
         """Return what is known of an item: as it was described last, or in the training data."""
@@ -152,8 +158,8 @@ class _Found:
         return self.items.get(known.id) or Item(known.id, known.title, known.category)
 
 
-def with_contexts(answered: Answer, log: Log, now: float) -> Answer:
-    """Look up in the log which contexts voted for the items of an answer, and when that was."""
+def with_times(answered: Answer, log: Log, now: float) -> Answer:
+    """Look up in the log how long ago the contexts were that voted for the items of an answer."""
     return replace(
         answered,
         items=tuple(
@@ -164,9 +170,7 @@ def with_contexts(answered: Answer, log: Log, now: float) -> Answer:
 
 
 def _looked_up(voter: Voter, log: Log, now: float) -> Voter:
-    found = None if voter.number is None else log.before(voter.number, CONTEXT_LENGTH)
-    if found is None:
+    arrived = None if voter.number is None else log.arrival(voter.number)
+    if arrived is None:
         return replace(voter, number=None)
-    click, before = found
-    items = tuple(str(each.item) for each in before)
-    return replace(voter, items=items, seconds=max(0.0, now - click.arrived))
+    return replace(voter, seconds=max(0.0, now - arrived))

@@ -50,7 +50,7 @@ def _clicks(service: Service) -> Iterator[Endpoint]:
         "/v1/sessions/{session_id}",
         "read",
         service.when_ready("session"),
-        "Tell a session's clicks, in order",
+        "Tell a session's clicks, in order: the last 100,000",
         answer=schemas.SessionAnswer,
     )
     yield Endpoint(

@@ -218,7 +218,7 @@ class Engine:
         return Item(known.id, known.title, known.category)
 
     def get_session(self, id: str) -> list[SessionClick]:  # noqa: A002 - the same
-        """Return the clicks under a session id, in order, the last 1,000; none if unknown."""
+        """Return the clicks under a session id, in order, the last 100,000; none if unknown."""
         return self._log.session(id)
 
     def flush(self, timeout: float | None = None) -> None:

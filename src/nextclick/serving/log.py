@@ -54,6 +54,9 @@ _IN_A_STATEMENT = 64
 _AT_ONCE = 2_000
 """Records read, or forgotten, at a time."""
 
+SESSION_TOLD = 100_000
+"""Of a session with more clicks than this, the last ones are told."""
+
 _MARK = 12
 """Bytes of the mark: a number, and its checksum."""
 
@@ -234,7 +237,7 @@ class Log:
             ]
             after = stop
 
-    def session(self, session: str, limit: int = 1_000) -> list[SessionClick]:
+    def session(self, session: str, limit: int = SESSION_TOLD) -> list[SessionClick]:
         """Return the last clicks under a session id, in order."""
         rows = self._select(
             "SELECT number, item, timestamp, arrived, event_id FROM records "
@@ -243,18 +246,10 @@ class Log:
         )
         return [SessionClick(*row) for row in reversed(rows)]
 
-    def before(self, number: int, length: int) -> tuple[Record, list[Record]] | None:
-        """Return a click and the last clicks of its session before it; `None` if forgotten."""
-        columns = "SELECT * FROM records WHERE"
-        clicks = self._select(f"{columns} number = ?", (number,))
-        if not clicks:
-            return None
-        click = Record(*clicks[0][:-1])
-        rows = self._select(
-            f"{columns} session = ? AND number < ? ORDER BY number DESC LIMIT ?",
-            (click.session, number, length),
-        )
-        return click, [Record(*row[:-1]) for row in reversed(rows)]
+    def arrival(self, number: int) -> float | None:
+        """Return when a record arrived; `None` if it is forgotten."""
+        rows = self._select("SELECT arrived FROM records WHERE number = ?", (number,))
+        return float(rows[0][0]) if rows else None
 
     def models(self, after: int, upto: int) -> list[tuple[int, str]]:
         """Return the numbers of records that name models, and the names; not after `upto`."""

@@ -123,10 +123,11 @@ class Voter:
     Parameters
     ----------
     items
-        What had been clicked then, most recent last; `None` if it was not clicked here (but trained
-        on), or too long ago to be in the log.
+        What had been clicked then, most recent last; `None` if the model was made by a version that
+        did not write it down.
     seconds
-        How long ago the recommended item was clicked after it; `None` likewise.
+        How long ago the recommended item was clicked after it; `None` if that was not here (but in
+        training), or too long ago to be in the log.
     share
         Its share of what the memory says.
     number

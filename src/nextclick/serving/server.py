@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nextclick.serving.answering import Question, answer, with_contexts
+from nextclick.serving.answering import Question, answer, with_times
 from nextclick.serving.futures import promised
 from nextclick.serving.learning import Learning
 from nextclick.serving.live import Live
@@ -94,7 +94,7 @@ class Server:
                     answers = answer(questions, pupil, version, self._live.items)
                 if any(question.ask.explain for question in questions):
                     now = self._log.clock.now()
-                    answers = [with_contexts(each, self._log, now) for each in answers]
+                    answers = [with_times(each, self._log, now) for each in answers]
             except Exception as error:
                 for waiting in batch:
                     waiting.future.set_exception(error)

@@ -27,7 +27,7 @@ function comeBack() {
 }
 
 function when(seconds) {
-  if (seconds === undefined) return "";
+  if (seconds === undefined) return ", before this service began";
   if (seconds < 90) return `, ${Math.max(1, Math.round(seconds))} s ago`;
   if (seconds < 5400) return `, ${Math.round(seconds / 60)} min ago`;
   return `, ${Math.round(seconds / 3600)} h ago`;
