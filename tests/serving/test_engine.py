@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nextclick.datasets.prepared import PreparedData
 from nextclick.errors import BadInputError
 from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
@@ -162,3 +163,19 @@ def test_a_closed_engine_says_so(engine: Engine) -> None:
         engine.click([NewClick("a", "x")])
     with pytest.raises(ClosedError):
         engine.recommend([Ask("a")])
+
+
+def test_contexts_of_training_are_named_too(
+    tiny: Callable[[str], Recommender], tiny_data: PreparedData, tmp_path: Path
+) -> None:
+    sessions = tiny_data.validation.whole_sessions()
+    trained = {tuple(map(tiny_data.catalog.id, session.tolist())) for session in sessions}
+    question = Ask(items=("item 4", "item 5"), explain=True)
+    with Engine.open(tmp_path, model=tiny("man")) as engine:
+        answer = engine.recommend([question]).result()[0]
+    voters = [voter for item in answer.items for voter in item.voters]
+    assert voters
+    for voter in voters:
+        assert voter.items
+        assert voter.seconds is None
+        assert any(voter.items == session[: len(voter.items)] for session in trained)

@@ -124,6 +124,9 @@ def test_keys_are_listed_and_bad_names_refused(
     ):
         assert main(["keys", *arguments, "--state", str(state)]) == 2
         assert reason in capsys.readouterr().err
+    assert main(["keys", "remove", "shop", "--state", str(state)]) == 0
+    assert main(["keys", "list", "--state", str(state)]) == 0
+    assert "There are no keys." in capsys.readouterr().out
     (state / "keys.json").write_text("[{]")
     assert main(["keys", "list", "--state", str(state)]) == 2
     assert "keys.json" in capsys.readouterr().err
@@ -382,6 +385,7 @@ def test_it_can_be_stopped_while_it_starts(launch: Any, tmp_path: Path) -> None:
     demo.http.close()
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(20) == 0, demo.text
+    assert "Warning" not in demo.text
     assert time.monotonic() - started < 20
 
 
@@ -392,6 +396,10 @@ def test_it_can_be_stopped_while_it_starts(launch: Any, tmp_path: Path) -> None:
         (["serve", "no-model", "--state", "s"], "no-model"),
         (["serve", "--state", "s"], "give a MODEL"),
         (["serve", "--demo", "model"], "leave MODEL out"),
+        (["serve", "--state", "file"], "--state file: not a directory"),
+        (["serve", "--demo", "--state", "with-keys"], "--demo's visitors have none"),
+        (["keys", "list", "--state", "absent"], "--state absent: no such directory"),
+        (["keys", "remove", "shop", "--state", "absent"], "--state absent: no such directory"),
         (["serve", "--state", "s", "--keep-log", "soon"], "30d"),
         (["serve", "--state", "s", "--port", "99999"], "port"),
         (["replay", "nothing-there"], "nothing-there"),
@@ -405,6 +413,9 @@ def test_bad_commands_are_explained(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    Path("with-keys").mkdir()
+    Path("with-keys/keys.json").write_text("[]")
     assert main(arguments) == 2
     assert reason in capsys.readouterr().err
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nextclick.cli.output import AsJson, print_json, print_table, printable
 from nextclick.cli.settings import SettingsFile
+from nextclick.errors import BadInputError
+
+if TYPE_CHECKING:
+    from nextclick.serving.keys import Keys
 
 EXAMPLE = """\b
 Examples:
@@ -59,11 +63,11 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the keys' names and scopes."""
-    from nextclick.serving.keys import Keys
-
-    keys = list(Keys(state))
+    keys = list(_keys(state))
     if as_json:
         print_json([{"name": key.name, "scopes": sorted(key.scopes)} for key in keys])
+    elif not keys:
+        typer.echo("There are no keys.")
     else:
         rows = [[key.name, " ".join(sorted(key.scopes))] for key in keys]
         print_table(["key", "scopes"], rows, text_columns=2)
@@ -78,10 +82,17 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take a key away; requests with it are refused within two seconds."""
-    from nextclick.serving.keys import Keys
-
-    Keys(state).remove(name)
+    _keys(state).remove(name)
     if as_json:
         print_json({"removed": name})
     else:
         typer.echo(f"removed {printable(name)}")
+
+
+def _keys(state: Path) -> Keys:
+    """Return the keys of a state that must be there: a mistyped name shows."""
+    from nextclick.serving.keys import Keys
+
+    if not state.is_dir():
+        raise BadInputError(f"--state {state}: no such directory")
+    return Keys(state)

@@ -98,7 +98,7 @@ def serve(
             port=port,
             limits=limits,
             beside=None if shop is None else shop.visit,
-            announce=_announcer(folder, demo=demo, as_json=as_json),
+            announce=_announcer(folder, model_path, demo=demo, as_json=as_json),
         )
 
 
@@ -146,6 +146,8 @@ def duration(text: str) -> float | None:
 @contextmanager
 def _place(state: Path | None, *, demo: bool) -> Iterator[Path]:
     if state is not None:
+        if state.exists() and not state.is_dir():
+            raise BadInputError(f"--state {state}: not a directory")
         yield state
     elif demo:
         with tempfile.TemporaryDirectory(prefix="nextclick-demo-") as folder:
@@ -176,6 +178,10 @@ def _opening(
     begins = not _has_state(state)
     if shop is not None and model_path is not None:
         raise BadInputError("--demo brings its own model; leave MODEL out")
+    if shop is not None and (state / "keys.json").exists():
+        raise BadInputError(
+            f"{state}: there are API keys, and --demo's visitors have none; leave --state out"
+        )
     if begins and shop is None and model_path is None:
         raise BadInputError(f"{state}: no state is there yet; give a MODEL to begin with")
     for path in (model_path if begins else None, shadow):
@@ -212,7 +218,11 @@ def _bounded(model: Recommender, memory_size: int | None) -> Recommender:
     return other.restore(model.catalog, model.state())
 
 
-def _announcer(state: Path, *, demo: bool, as_json: bool) -> Callable[[str], None]:
+def _announcer(
+    state: Path, model_path: Path | None, *, demo: bool, as_json: bool
+) -> Callable[[str], None]:
+    passed_over = model_path is not None and _has_state(state)
+
     def announce(address: str) -> None:
         keys = (state / "keys.json").exists()
         if as_json:
@@ -221,6 +231,8 @@ def _announcer(state: Path, *, demo: bool, as_json: bool) -> Callable[[str], Non
         typer.echo(f"nextclick listens at {address}")
         if demo:
             typer.echo("It trains a model on a synthetic shop first: half a minute or so.")
+        if passed_over:
+            typer.echo(f"It goes on with what is in {state}, where {model_path} is not looked at.")
         if not keys:
             typer.echo("There are no API keys: it answers this machine only.")
         typer.echo("Ctrl-C stops it.")

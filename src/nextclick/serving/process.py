@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ async def _run(
     starting = asyncio.create_task(_start(service))
     starting.add_done_callback(lambda done: _stop_if_failed(done, server))
     if beside is not None:
-        tasks.append(asyncio.create_task(_after(starting, beside(address))))
+        tasks.append(asyncio.create_task(_after(starting, partial(beside, address))))
     await server.serve(sockets=[listening])
     event("stopping")
     for task in tasks:
@@ -152,9 +153,11 @@ async def _start(service: Service) -> None:
     gc.set_threshold(GARBAGE)
 
 
-async def _after(starting: asyncio.Task[None], what: Coroutine[Any, Any, None]) -> None:
+async def _after(
+    starting: asyncio.Task[None], what: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
     await asyncio.shield(starting)
-    await what
+    await what()
 
 
 def _stop_if_failed(starting: asyncio.Task[None], server: uvicorn.Server) -> None:
