@@ -29,7 +29,7 @@ class ItemKNNSettings(Settings):
         items count that are like the last one by chance, because they are rare.
     """
 
-    regularization: float = Field(default=20.0, ge=0)
+    regularization: float = Field(default=200.0, ge=0)
 
 
 class ItemKNN(Predictor):
