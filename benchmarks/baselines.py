@@ -206,9 +206,9 @@ class PlainContextTree(Plain):
         context = [item for item in context if item < self.n_items]
         path = [suffix for suffix in self._suffixes(context) if suffix in self.weights]
         candidates = set(self.counts[path[0]]) if path else set()
-        counts = self.counts[()]
+        counts, enough = self.counts[()], k + len(candidates)
         for place, item in enumerate(self.popular):
-            if place >= k + len(candidates) and counts[item] < counts[self.popular[place - 1]]:
+            if place >= enough and counts[item] < counts[self.popular[place - 1]]:
                 break
             candidates.add(item)
         scores = {}
