@@ -67,7 +67,7 @@ class Scale:
         )
 
 
-QUICK = Scale(rows=None, rates=2_000, sides=1_000, renew=250)
+QUICK = Scale(rows=4_000, rates=1_000, sides=600, renew=200)
 
 
 def plan(data_set: str, scale: Scale, seed: int = 0) -> dict[str, Cell]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from nextclick.evaluation.prequential import Bucket, Evaluation
 from nextclick.experiments.report import Table
 from nextclick.experiments.rows import PLUS
 from nextclick.experiments.study import Study
@@ -59,15 +62,21 @@ def hit_rate(study: Study, name: str, bucket: int) -> float | None:
     evaluation = study.evaluation(name)
     if evaluation is None:
         return None
-    buckets = evaluation.buckets(BUCKETS)
+    buckets = _buckets(evaluation)
     return buckets[bucket].metrics["HR@5"] if bucket < len(buckets) else float("nan")
+
+
+@lru_cache(maxsize=64)
+def _buckets(evaluation: Evaluation) -> list[Bucket]:
+    """Return the buckets of an evaluation, which are asked for one by one."""
+    return evaluation.buckets(BUCKETS)
 
 
 def _name(study: Study, bucket: int) -> str:
     for row in study.rows:
         evaluation = study.evaluation(row.name)
         if evaluation is not None:
-            buckets = evaluation.buckets(BUCKETS)
+            buckets = _buckets(evaluation)
             if bucket < len(buckets):
                 return f"{buckets[bucket].lowest}-{buckets[bucket].highest}"
     return f"bucket {bucket + 1}"
