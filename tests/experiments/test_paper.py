@@ -20,7 +20,8 @@ from nextclick.experiments.report import Figure, Table, Text
 from nextclick.experiments.rows import ROWS, row_cell
 from nextclick.experiments.store import FACTS, TESTS, Outcome, Store
 from nextclick.experiments.study import METRICS, Study
-from nextclick.experiments.tables import claims, overall, session_order
+from nextclick.experiments.tables import claims, overall
+from nextclick.experiments.tables.fits import fitting
 from nextclick.memory_augmented import MemoryAugmented
 from nextclick.runtime import Runtime
 
@@ -245,7 +246,7 @@ def test_the_order_that_fits_is_the_nearer_one(study: Study) -> None:
         (0.5, 0.5, "both alike"),
     ):
         invented(study, sknn=time_share, item_hash__sknn=wrong_share)
-        assert session_order.fitting(study, row) == fits
+        assert fitting(study, row) == fits
 
 
 def test_rows_far_from_the_paper_say_why(study: Study) -> None:
@@ -297,6 +298,7 @@ def test_everything(periods: Path, tmp_path: Path, capsys: Capture) -> None:
     lines = captured.out.splitlines()
     html, markdown = (Path(line) for line in lines[-2:])
     assert max(map(len, lines[:-2])) <= 80
+    assert "…" not in captured.out, "nothing is cut"
     for title in ("3. Overall results", "What was to come out", "8. HR@5 by how often"):
         assert any(title in line for line in lines), title
 

@@ -149,7 +149,7 @@ def _pieces(table: Table) -> list[list[int]]:
     """
     texts = list(range(table.text_columns))
     widths = [
-        1
+        2
         + max(
             [len(line) for line in _heading(table, n).split("\n")]
             + [len(row[n]) for row in table.rows]

@@ -147,6 +147,7 @@ def _why(study: Study) -> Table:
         "Fresh: the test part. Trained on: the end of the training part, which the encoder was "
         "fitted to, nothing learned in between; a memory that holds these transitions finds them "
         "again, so that a gate fitted there would trust it too much. Weight: the gate's mean.",
+        emphasise=False,
     )
 
 

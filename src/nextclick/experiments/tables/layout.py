@@ -105,9 +105,10 @@ def plain(
     columns: Sequence[str],
     rows: Sequence[tuple[Sequence[str], Mapping[str, float] | None]],
     note: str = "",
-    groups: Sequence[str] = (),
+    *,
+    emphasise: bool = True,
 ) -> Table:
-    """Return a table of metrics, a row for each of some results, the best of each column strong.
+    """Return a table of metrics, a row for each of some results.
 
     Parameters
     ----------
@@ -119,8 +120,8 @@ def plain(
         The metrics.
     rows
         What names each row, and its metrics by name, if they are there yet.
-    groups
-        What runs of columns have in common.
+    emphasise
+        Whether the best of each column is to stand out.
     """
     cells = [
         [*names, *(number(None if values is None else values[column]) for column in columns)]
@@ -129,14 +130,13 @@ def plain(
     strong = set()
     for column in range(len(headings), len(headings) + len(columns)):
         shown = [row[column] for row in cells if row[column] not in (MISSING, NONE)]
-        if len(shown) > 1:
+        if emphasise and len(shown) > 1:
             best = max(shown, key=float)
             strong |= {(n, column) for n, row in enumerate(cells) if row[column] == best}
     return Table(
         title,
         [*headings, *columns],
         cells,
-        groups=groups,
         strong=frozenset(strong),
         text_columns=len(headings),
         note=f"{note} {NOT_YET}".strip() if any(MISSING in row for row in cells) else note,

@@ -35,5 +35,6 @@ def parts(study: Study) -> list[Table]:
             "TOP1-max and BPR-max rank against the batch's items and extra items sampled by "
             "popularity; they give no probabilities, which a temperature fitted to the validation "
             f"part makes of their scores. Online all go on with cross-entropy.{said}",
+            emphasise=False,
         )
     ]

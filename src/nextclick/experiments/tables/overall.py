@@ -5,6 +5,7 @@ from __future__ import annotations
 from nextclick.experiments.report import Table, Text
 from nextclick.experiments.rows import PLUS, Row
 from nextclick.experiments.study import METRICS, Study
+from nextclick.experiments.tables.fits import HASH, distances, fitting
 from nextclick.experiments.tables.layout import (
     MISSING,
     NOT_YET,
@@ -47,27 +48,27 @@ def _explanations(study: Study) -> Text:
         gaps = {m: ours[m] - theirs for m, theirs in zip(METRICS, paper, strict=True)}
         far = [f"{metric} {signed(gap)}" for metric, gap in gaps.items() if abs(gap) > FAR]
         if far:
-            lines.append(f"{row.label} ({', '.join(far)}): {_why(study, row, paper, ours)}")
+            lines.append(f"{row.label} ({', '.join(far)}): {_why(study, row)}")
     return Text(
         "Where a row differs from the paper by more than 0.02",
         lines or ["No row that is there differs by so much."],
     )
 
 
-def _why(study: Study, row: Row, paper: list[float], ours: dict[str, float]) -> str:
+def _why(study: Study, row: Row) -> str:
     if study.data_set == "yoochoose":
         return "the paper used another stretch of the same log; only the order of rows compares."
-    wrong = study.figures(study.in_wrong_order(row.name)) if _has_wrong(study, row) else None
-    if wrong is not None:
-        here, there = distance(paper, ours), distance(paper, wrong)
-        if there < here:
+    if study.in_wrong_order(row.name) in study.cells:
+        found = distances(study, row)
+        if found is None:
+            return "not known yet: the row in item-hash order, which may tell, has not been run."
+        if fitting(study, row) == HASH:
+            here, there = found
             return (
                 "the paper's figures fit sessions in another order than time: over the four "
                 f"metrics they are {there:.3f} from ours in item-hash order, and {here:.3f} in "
                 "time order."
             )
-    elif _has_wrong(study, row):
-        return "not known yet: the same row in item-hash order, which may tell, has not been run."
     return KNOWN.get(row.name, "not known: neither order of the sessions explains it.")
 
 
@@ -77,16 +78,6 @@ KNOWN = {
     "gru4rec": "this row's online step is not the paper's; see GRU4Rec by the letter.",
     "narm": "this row's online step is not the paper's; see NARM by the letter.",
 }
-
-
-def _has_wrong(study: Study, row: Row) -> bool:
-    return study.in_wrong_order(row.name) in study.cells
-
-
-def distance(paper: list[float], ours: dict[str, float]) -> float:
-    """Return the mean distance over the four metrics."""
-    gaps = [abs(ours[metric] - theirs) for metric, theirs in zip(METRICS, paper, strict=True)]
-    return sum(gaps) / len(gaps)
 
 
 def _all_and_new(study: Study) -> Table:

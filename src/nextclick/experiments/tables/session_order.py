@@ -5,11 +5,8 @@ from __future__ import annotations
 from nextclick.experiments.report import Table, Text
 from nextclick.experiments.rows import IN_WRONG_ORDER, PLUS, Row
 from nextclick.experiments.study import METRICS, Study
+from nextclick.experiments.tables.fits import ALIKE, HASH, TIME, distances, fitting
 from nextclick.experiments.tables.layout import beside, number
-from nextclick.experiments.tables.overall import distance
-
-SAME = 0.01
-"""Distances that differ by less do not tell the orders apart."""
 
 
 def parts(study: Study) -> list[Table | Text]:
@@ -45,20 +42,27 @@ WHY = (
 )
 
 
+VERDICTS = {
+    TIME: "they fit time order",
+    HASH: "they fit an order that is not time",
+    ALIKE: "the two orders cannot be told apart by it",
+}
+
+
 def _fits(study: Study, rows: list[Row]) -> Table:
     cells = []
     for row in rows:
-        paper = study.overall(row.paper)
-        assert paper is not None
+        paper, found = study.overall(row.paper), distances(study, row)
         time, wrong = study.figures(row.name), study.figures(study.in_wrong_order(row.name))
+        here, there = found or (None, None)
         cells.append(
             [
                 row.label,
-                number(paper[0]),
+                number(None if paper is None else paper[0]),
                 number(None if time is None else time["HR@5"]),
                 number(None if wrong is None else wrong["HR@5"]),
-                number(None if time is None else distance(paper, time)),
-                number(None if wrong is None else distance(paper, wrong)),
+                number(here),
+                number(there),
                 fitting(study, row),
             ]
         )
@@ -71,36 +75,17 @@ def _fits(study: Study, rows: list[Row]) -> Table:
     )
 
 
-def fitting(study: Study, row: Row) -> str:
-    """Return which order a row of the paper fits: time, item-hash, or both alike."""
-    paper = study.overall(row.paper)
-    time, wrong = study.figures(row.name), study.figures(study.in_wrong_order(row.name))
-    if paper is None or time is None or wrong is None:
-        return "…"
-    here, there = distance(paper, time), distance(paper, wrong)
-    if abs(here - there) < SAME:
-        return "both alike"
-    return "time" if here < there else "item-hash"
-
-
 def _said(study: Study, rows: list[Row]) -> Text:
     lines = []
     for row in rows:
-        fits = fitting(study, row)
-        paper = study.overall(row.paper)
-        time, wrong = study.figures(row.name), study.figures(study.in_wrong_order(row.name))
-        if paper is None or time is None or wrong is None:
+        found = distances(study, row)
+        if found is None:
             lines.append(f"{row.label}: not yet run in both orders.")
             continue
-        here, there = distance(paper, time), distance(paper, wrong)
-        verdict = {
-            "time": "they fit time order",
-            "item-hash": "they fit an order that is not time",
-            "both alike": "the two orders cannot be told apart by it",
-        }[fits]
+        here, there = found
         lines.append(
             f"{row.label}: the paper's figures are {here:.3f} from ours in time order and "
-            f"{there:.3f} in item-hash order; {verdict}."
+            f"{there:.3f} in item-hash order; {VERDICTS[fitting(study, row)]}."
         )
     best = study.best(plus=True, prefix=study.in_wrong_order(""))
     letter = study.figures(study.in_wrong_order("man-narm"))
