@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 # Tests run in two processes; more threads than that would only get in each other's way.
 PROCESSES ?= 2
 
-# Those that need no arguments; benchmarks/diginetica.py does, and takes an hour.
+# Each prints ratios against a peer; the whole evaluation is `nextclick paper`, and takes hours.
 BENCHMARKS := baselines memory recommendation training
 
 .DEFAULT_GOAL := help
