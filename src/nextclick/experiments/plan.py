@@ -19,7 +19,7 @@ from nextclick.experiments.rows import (
     row_cell,
     row_settings,
 )
-from nextclick.methods import METHODS
+from nextclick.methods import METHODS, merged
 
 WRONG_ORDER = "item-hash/"
 """What the names of cells with sessions in item-hash order begin with."""
@@ -47,12 +47,16 @@ class Scale:
         Transitions of what goes beyond the paper.
     renew
         After how many of these all keys of the memory are encoded anew.
+    epochs, batch
+        How the networks are trained, if it has to be quick; as settings say, if `None`.
     """
 
     rows: int | None = None
     rates: int = 60_000
     sides: int = 20_000
     renew: int = 5_000
+    epochs: int | None = None
+    batch: int | None = None
 
     def limited(self, limit: int | None) -> Scale:
         """Return the same with no more than so many transitions anywhere."""
@@ -67,7 +71,7 @@ class Scale:
         )
 
 
-QUICK = Scale(rows=4_000, rates=1_000, sides=600, renew=200)
+QUICK = Scale(rows=3_000, rates=1_000, sides=600, renew=200, epochs=3, batch=256)
 
 
 def plan(data_set: str, scale: Scale, seed: int = 0) -> dict[str, Cell]:
@@ -208,7 +212,12 @@ class _Maker:
 
     def _row(self, row: str, more: dict[str, Any] | None = None, **how: Any) -> Cell:
         how = {"limit": self.scale.rows, "seed": self.seed} | how
-        return row_cell(self.data_set, row, more, **how)
+        cell = row_cell(self.data_set, row, more, **how)
+        if self.scale.epochs is None or cell.network is None:
+            return cell
+        quick = {"training": {"epochs": self.scale.epochs, "batch": self.scale.batch}}
+        inside = {"neural": quick} if "neural" in cell.settings else quick
+        return row_cell(self.data_set, row, merged(more or {}, inside), **how)
 
     def _side(self, row: str, more: dict[str, Any] | None = None, **how: Any) -> Cell:
         return self._row(row, more, limit=self._at_most(self.scale.sides), **how)

@@ -70,7 +70,7 @@ Tell = Callable[[Done, int, int], None]
 
 
 def missing(cells: Mapping[str, Cell], fingerprints: Mapping[str, str], store: Store) -> list[Job]:
-    """Return the jobs that are left to do, each network just before the first cell that needs it.
+    """Return the jobs that are left to do, networks before the cells that need them.
 
     Parameters
     ----------
@@ -93,8 +93,14 @@ def missing(cells: Mapping[str, Cell], fingerprints: Mapping[str, str], store: S
             if not training.is_done(store):
                 jobs.setdefault(training.key, training)
         jobs.setdefault(job.key, job)
-    # All trainings begin as early as they can: they take longest, and much waits for them.
-    return sorted(jobs.values(), key=lambda job: isinstance(job.work, Cell))
+    # What needs no network takes seconds; then trainings, which take longest and much waits for.
+    return sorted(jobs.values(), key=_turn)
+
+
+def _turn(job: Job) -> int:
+    if isinstance(job.work, Network):
+        return 1
+    return 2 if job.needs else 0
 
 
 def work_off(

@@ -35,6 +35,7 @@ def parts(study: Study) -> list[Table | Text]:
         _explanations(study),
         _all_and_new(study),
         _significance(study),
+        *_elsewhere(study),
     ]
 
 
@@ -136,3 +137,26 @@ def _significance(study: Study) -> Table:
         text_columns=2,
         note=note,
     )
+
+
+def _elsewhere(study: Study) -> list[Table]:
+    """Return what others published on the same data, if there is any, beside ours."""
+    published = study.paper["elsewhere"].get(study.data_set)
+    if published is None:
+        return []
+    labels = {row.label: row for row in study.rows}
+    rows = []
+    for label, figures in published.items():
+        if label in labels:
+            rows.append([label, "published", *map(number, figures)])
+            ours = study.figures(labels[label].name)
+            rows.append([label, "ours", *(number(ours[m] if ours else None) for m in METRICS)])
+    return [
+        Table(
+            "The best published in time order",
+            ["method", "", *METRICS],
+            rows,
+            text_columns=2,
+            note=f"{published['source']}: another test part, for orientation only.",
+        )
+    ]
