@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec.structs import replace
 
+from nextclick.catalog import Item as CatalogItem
 from nextclick.clicks import CONTEXT_LENGTH, Contexts
 from nextclick.recommender import Explanation, Recommendations, Recommender
 from nextclick.serving.log import Log
@@ -16,7 +18,7 @@ from nextclick.serving.pupil import Pupil
 from nextclick.sessions import OpenSession
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Question:
     """A question and the session it is about, as it stood when the question was looked at."""
 
@@ -85,7 +87,7 @@ def _contexts(questions: Sequence[Question], model: Recommender) -> Contexts:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Found:
     """What the model says to one question."""
 
@@ -112,27 +114,33 @@ class _Found:
             described = self.items.get(id_)
             if described is not None and not described.available:
                 continue
-            if ask.categories is None or self._item(number).category in ask.categories:
+            if ask.categories is None or self._described(number).category in ask.categories:
                 ranks.append(rank)
         return ranks
 
     def answer(self, ranks: Sequence[int], version: int) -> Answer:
         """Return an answer of the items at these ranks."""
         weight = float(self.recommended.weights[self.row])
+        numbers = self.recommended.items[self.row].tolist()
+        scores = self.recommended.scores[self.row].tolist()
+        plain = [self._plain(numbers[rank], scores[rank]) for rank in ranks]
+        if self.why is not None and self.question.ask.explain:
+            plain = [
+                self._explained(item, rank, self.why)
+                for item, rank in zip(plain, ranks, strict=True)
+            ]
         return Answer(
-            tuple(self._answered(rank) for rank in ranks),
+            tuple(plain),
             bool(self.recommended.cold[self.row]),
             None if math.isnan(weight) else weight,
             version,
         )
 
-    def _answered(self, rank: int) -> AnsweredItem:
-        item = self._item(int(self.recommended.items[self.row, rank]))
-        score = float(self.recommended.scores[self.row, rank])
-        plain = AnsweredItem(item.id, item.title, item.category, score)
-        why = self.why
-        if why is None or not self.question.ask.explain:
-            return plain
+    def _plain(self, number: int, score: float) -> AnsweredItem:
+        item = self._described(number)
+        return AnsweredItem(item.id, item.title, item.category, score)
+
+    def _explained(self, plain: AnsweredItem, rank: int, why: Explanation) -> AnsweredItem:
         return replace(
             plain,
             neural=float(why.neural[self.row, rank]),
@@ -152,10 +160,10 @@ class _Found:
                 share = float(why.shares[self.row, rank, n])
                 yield Voter(items, None, share, self.pupil.origin(age))
 
-    def _item(self, number: int) -> Item:
+    def _described(self, number: int) -> Item | CatalogItem:
         """Return what is known of an item: as it was described last, or in the training data."""
         known = self.pupil.model.catalog[number]
-        return self.items.get(known.id) or Item(known.id, known.title, known.category)
+        return self.items.get(known.id) or known
 
 
 def with_times(answered: Answer, log: Log, now: float) -> Answer:
@@ -172,5 +180,5 @@ def with_times(answered: Answer, log: Log, now: float) -> Answer:
 def _looked_up(voter: Voter, log: Log, now: float) -> Voter:
     arrived = None if voter.number is None else log.arrival(voter.number)
     if arrived is None:
-        return replace(voter, number=None)
-    return replace(voter, seconds=max(0.0, now - arrived))
+        return dataclasses.replace(voter, number=None)
+    return dataclasses.replace(voter, seconds=max(0.0, now - arrived))
