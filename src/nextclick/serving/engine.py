@@ -42,6 +42,7 @@ from nextclick.serving.messages import (
 from nextclick.serving.server import Server
 from nextclick.serving.settings import EngineSettings
 from nextclick.serving.state import StateDirectory
+from nextclick.serving.turns import Turns
 from nextclick.serving.writer import Writer
 
 
@@ -107,7 +108,7 @@ class Engine:
         BadInputError
             The state is in use, or damaged; or there is none, and no model.
         """
-        changing = threading.Lock()
+        changing = Turns()
         files = StateDirectory(state, settings or EngineSettings(), runtime or Runtime(), changing)
         try:
             return cls(files, changing, model, shadow)
@@ -118,7 +119,7 @@ class Engine:
     def __init__(
         self,
         files: StateDirectory,
-        changing: threading.Lock,
+        changing: Turns,
         model: Recommender | Path | None,
         shadow: Recommender | Path | None,
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from nextclick.serving.answering import Question, answer, with_times
@@ -47,7 +47,7 @@ class Server:
         log: Log,
         live: Live,
         learning: Learning,
-        unchanging: threading.Lock,
+        unchanging: AbstractContextManager[object],
         at_once: int,
     ) -> None:
         self.answered = 0
