@@ -108,6 +108,7 @@ function summary(clicked, soon) {
 function newItems(stats) {
   const soon = stats.new_items.map((item) => item.seconds_to_recommended).filter((value) => value !== null).sort((a, b) => a - b);
   $("new-summary").textContent = summary(stats.new_items.length, soon);
+  $("new-items").closest(".scrolls").hidden = !stats.new_items.length;
   $("new-items").replaceChildren(...stats.new_items.slice(0, 50).map((item) => html("tr", {},
     html("td", {}, item.title || item.id), html("td", {}, `${ago(stats.time - item.first_clicked)} ago`),
     html("td", {}, item.seconds_to_recommended === null ? "not yet" : `after ${ago(item.seconds_to_recommended)}`))));

@@ -33,12 +33,25 @@ function when(seconds) {
   return `, ${Math.round(seconds / 3600)} h ago`;
 }
 
+function strongest(item) {
+  return (item.voters || []).find((each) => each.items);
+}
+
+// Past visits were on items that no answer has named yet.
+async function learnTitles(answer) {
+  const ids = answer.items.flatMap((item) => strongest(item)?.items.slice(-3) || []);
+  const unknown = [...new Set(ids)].filter((id) => !(id in titles));
+  const items = await Promise.all(unknown.map((id) => ask("GET", `/v1/items/${encodeURIComponent(id)}`).catch(() => null)));
+  for (const item of items) if (item) titles[item.item_id] = item.title;
+  return items.some((item) => item && item.title);
+}
+
 function why(item) {
   if (item.memory === undefined) return null;
   const total = item.neural + item.memory;
   if (!item.sessions || item.memory <= 0) return html("small", {}, "All of it from the neural part.");
   const told = html("small", {}, `${percent(total ? item.memory / total : 0)} from memory: ${item.sessions} past ${item.sessions === 1 ? "visit" : "visits"} went on to it.`);
-  const voter = (item.voters || []).find((each) => each.items);
+  const voter = strongest(item);
   if (voter) told.append(html("br"), `The strongest: ${voter.items.slice(-3).map(named).join(" → ")}${when(voter.seconds)}.`);
   return told;
 }
@@ -71,8 +84,10 @@ function show(answer) {
 function act(work) {
   turn = turn.then(async () => {
     try {
-      show(await work());
+      const answer = await work();
+      show(answer);
       refused("");
+      if (await learnTitles(answer)) show(answer);
     } catch (error) { refused(error.message); }
   });
   return turn;
