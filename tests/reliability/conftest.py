@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -63,6 +64,12 @@ def fast_disk() -> Iterator[Path]:
         yield Path(folder)
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
 class Zygote:
     """Starts services without importing everything again."""
 
@@ -88,7 +95,8 @@ class Zygote:
         """Let what this model needs be compiled once for all services."""
         assert self._ask(warm=str(model)) == 1
 
-    def serve(self, port: int, *arguments: str) -> Service:
+    def serve(self, *arguments: str) -> Service:
+        port = _free_port()
         self.log.write_bytes(b"")
         common = ["--threads", "1", "--port", str(port)]
         process = self._ask(serve=[*common, *arguments], log=str(self.log))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import socket
 import sqlite3
 import threading
 import time
@@ -117,12 +116,6 @@ class Reference:
         return Pupil(model, threading.Lock())
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
-
-
 class Ledger:
     """What became of every click that was sent, by its event id."""
 
@@ -164,7 +157,7 @@ def test_kill_under_load(
     counts: Counter[str] = Counter()
     began = time.monotonic()
     for cycle in range(kills):
-        service = zygote.serve(free_port(), *arguments)
+        service = zygote.serve(*arguments)
         if chance.random() < 0.1:
             time.sleep(chance.uniform(0, 0.5))
             service.kill()
@@ -224,7 +217,7 @@ def compare(
     assert recovered.pop("live")
     assert recovered.pop("problems") == []
     assert recovered == digests.of_learning(reference.learning)
-    service = zygote.serve(free_port(), *arguments)
+    service = zygote.serve(*arguments)
     service.wait_until_ready()
     asked = [[f"item {n}", f"item {n + 1}"] for n in range(3)] + [[]]
     with httpx.Client(base_url=service.url, timeout=30) as client:
