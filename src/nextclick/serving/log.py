@@ -133,7 +133,7 @@ class Log:
             self.close()
             if isinstance(error, DamagedLogError):
                 raise
-            if _is_full(error):
+            if _is_full(error) or not self._space():
                 raise NoSpaceError(f"{path}: no space left on the disk to start with") from error
             raise self._unreadable(error) from error
         self.last = last.number
