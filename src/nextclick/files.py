@@ -99,6 +99,18 @@ def make_directory(path: Path) -> None:
     sync(path.parent)
 
 
+def remove_directory(path: Path) -> None:
+    """Remove a directory so that, whenever this is interrupted, it is there whole or not at all.
+
+    What is left of it under another name then, ``.….partial``, is for the next start to remove.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}.removed.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+    sync(path.parent)
+    shutil.rmtree(aside)
+
+
 def check_target(path: Path, kind: str) -> None:
     """Refuse to write a directory over anything but one of the same kind, or an empty one.
 

@@ -162,25 +162,22 @@ def test_kill_under_load(
             time.sleep(chance.uniform(0, 0.5))
             service.kill()
             counts["killed while starting"] += 1
-            continue
-        service.wait_until_ready()
-        visit_and_kill(service, cycle, chance, saved, ledger)
-        counts["killed under load"] += 1
+        else:
+            service.wait_until_ready()
+            visit_and_kill(service, cycle, chance, saved, ledger)
+            counts["killed under load"] += 1
         if cycle % 10 == 9 or cycle == kills - 1:
             compare(zygote, arguments, state, reference, tmp_path)
             ledger.check(events(state))
             counts["compared"] += 1
-    compare(zygote, arguments, state, reference, tmp_path)
-    ledger.check(events(state))
-    fates = Counter(ledger.fate.values())
-    tell(
-        kills=kills,
-        **counts,
-        **fates,
-        records=reference.learning.position,
-        models=reference.learning.version,
-        seconds=round(time.monotonic() - began),
-    )
+            tell(
+                kills=cycle + 1,
+                **counts,
+                **Counter(ledger.fate.values()),
+                records=reference.learning.position,
+                models=reference.learning.version,
+                seconds=round(time.monotonic() - began),
+            )
 
 
 def visit_and_kill(

@@ -56,7 +56,7 @@ def test_many_clicks(
     amount: Any,
     tell: Any,
 ) -> None:
-    clicks = int(amount("clicks", 24_000, 10_000_000))
+    clicks = int(amount("clicks", 12_000, 10_000_000))
     most = 60 * amount("minutes", 5, 180)
     model = make_tiny("man", memory={"neighbours": 20, "size": 2_000})
     persistence.save(model, tmp_path / "model")

@@ -29,7 +29,12 @@ from safetensors.numpy import load_file
 
 from nextclick import persistence
 from nextclick.errors import BadInputError, NoSpaceError
-from nextclick.files import check_directory, make_directory, new_directory
+from nextclick.files import (
+    check_directory,
+    make_directory,
+    new_directory,
+    remove_directory,
+)
 from nextclick.recommender import Recommender, State
 from nextclick.runtime import Runtime
 from nextclick.serving.learning import Learning, open_session
@@ -193,10 +198,7 @@ class Snapshots:
         with new_directory(path, KIND, VERSION) as folder:
             contents.write(folder)
         for position in self.positions[self.keep :]:
-            # Under another name first: what is half removed is no snapshot.
-            aside = self.folder / f".{position}.old.partial"
-            self._path(position).rename(aside)
-            shutil.rmtree(aside)
+            remove_directory(self._path(position))
         return path
 
     def newest(self, runtime: Runtime) -> tuple[Restored | None, list[str]]:

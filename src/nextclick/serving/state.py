@@ -22,7 +22,7 @@ from pathlib import Path
 
 from nextclick import persistence
 from nextclick.errors import BadInputError
-from nextclick.files import make_directory, new_directory
+from nextclick.files import check_directory, make_directory, new_directory, remove_directory
 from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
 from nextclick.serving.learning import Learning
@@ -117,7 +117,10 @@ class StateDirectory:
             model = persistence.load(model, self.runtime)
         picture = persistence.Picture.of(model)
         name = f"{kind}-{picture.fingerprint()[:16]}"
-        with new_directory(self._model(name), persistence.KIND, persistence.VERSION) as folder:
+        path = self._model(name)
+        if path.exists() and not _is_whole(path):  # of the name that its contents give it: ours
+            remove_directory(path)
+        with new_directory(path, persistence.KIND, persistence.VERSION) as folder:
             picture.write(folder)
         self._loaded[name] = model
         return name
@@ -138,8 +141,10 @@ class StateDirectory:
         folder = self.path / "models"
         keep = {*needed, *self._loaded}
         for path in folder.iterdir() if folder.exists() else ():
-            if path.name not in keep:
+            if path.name.startswith("."):  # of a service that was stopped while it wrote
                 shutil.rmtree(path)
+            elif path.name not in keep:
+                remove_directory(path)
 
     def close(self) -> None:
         """Let another service use the directory."""
@@ -171,6 +176,14 @@ class StateDirectory:
 
     def _model(self, name: str) -> Path:
         return self.path / "models" / name
+
+
+def _is_whole(model: Path) -> bool:
+    try:
+        check_directory(model, persistence.KIND, persistence.VERSION)
+    except BadInputError:
+        return False
+    return True
 
 
 def _locked(state: Path) -> int:
