@@ -73,7 +73,8 @@ def plain_mixture(model, context, session=200):
 @pytest.mark.parametrize("bandwidth", ["nearest", "learned"])
 @pytest.mark.parametrize("kind", ["learned", "fixed"])
 def test_recommends_the_best_of_the_whole_mixture(bandwidth, kind):
-    model = fitted(gate=GateSettings(kind=kind, bandwidth=bandwidth, epochs=3, hidden=8))
+    gate = GateSettings(kind=kind, bandwidth=bandwidth, epochs=3, hidden=8, lean=False)
+    model = fitted(gate=gate)
     model.learn(batch([([1], 20), ([4, 5], 21), ([7, 7], 22)], session=199))
     for context in ([1], [4, 5], [7, 7, 2], list(range(25))):
         full = plain_mixture(model, context)

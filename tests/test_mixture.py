@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from nextclick.baselines.context_tree import ContextTreeSettings
 from nextclick.clicks import ClickLog, Contexts, Transitions
 from nextclick.encoders.recommender import NeuralRecommender, NeuralSettings
 from nextclick.encoders.training import TrainingSettings
@@ -20,7 +21,8 @@ NEURAL = NeuralSettings(
 SETTINGS = MixtureSettings(
     neural=NEURAL,
     memory=MemorySettings(kind="exact", neighbours=10),
-    gate=GateSettings(epochs=3, hidden=8),
+    gate=GateSettings(epochs=3, hidden=8, lean=False),
+    predictors=PredictorSettings(ct=ContextTreeSettings()),
     candidates=20,
 )
 
@@ -89,13 +91,29 @@ def test_all_predictors_learn_with_the_memory_and_only_then():
     model = fitted()
     news = clicked([([4, 5], 60)])
     model.learn(news, parts={"neural", "gate"})
-    assert all((one.probabilities(news.contexts, np.array([[60]])) == 0) for one in parts(model))
+    before = given(model, news.contexts, 60)
+    assert before[:2].tolist() == [[[0]], [[0]]]  # CT gives something to every item
     model.learn(clicked([([4, 5], 60)], session=2000), parts={"memory"})
-    assert all((one.probabilities(news.contexts, np.array([[60]])) > 0) for one in parts(model))
+    assert (given(model, news.contexts, 60) > 2 * before).all()
 
 
-def parts(model):
-    return model._predictors.values()
+def given(model, contexts, item):
+    asked = np.array([[item]])
+    return np.array([one.probabilities(contexts, asked) for one in model._predictors.values()])
+
+
+def test_leaning_multiplies_the_best_of_the_mixture():
+    model = fitted(SETTINGS.model_copy(update={"gate": GateSettings(epochs=3, hidden=8)}))
+    contexts = Contexts.of([[1], [4, 5]], sessions=[7, 8])
+    model.learn(clicked([([1], 62), ([4, 5], 60)]))
+    full = plain_mixture(model, contexts)
+    factors = model._leaning._exp(np.tile(np.arange(model.n_items), (2, 1)))
+    assert factors.std() > 0
+    leant = full * factors / (full * factors).sum(1, keepdims=True)
+    answer = model.recommend(contexts, k=8)
+    np.testing.assert_allclose(np.sort(leant, axis=1)[:, ::-1][:, :8], answer.scores, rtol=1e-4)
+    why = model.explain(contexts, answer)
+    np.testing.assert_allclose(why.neural + why.memory, answer.scores, rtol=1e-5)
 
 
 def test_one_may_leave_predictors_out():

@@ -57,7 +57,7 @@ _SESSION_KNN = "nextclick.baselines.session_knn:SessionKNN"
 METHODS: Mapping[str, Method] = {
     "man": Method(
         "a neural encoder, a memory of past clicks, and a gate between them",
-        "nextclick.memory_augmented:MemoryAugmented",
+        "nextclick.memory_augmented.recommender:MemoryAugmented",
     ),
     "man-mix": Method(
         "MAN, and session kNN beside it: the gate weighs them all", "nextclick.mixture:Mixture"

