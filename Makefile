@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 PROCESSES ?= 2
 
 # Each prints ratios against a peer; the whole evaluation is `nextclick paper`, and takes hours.
-BENCHMARKS := baselines memory recommendation training
+BENCHMARKS := baselines memory recommendation training service
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types layers tests docs format bench soak install wheel clean
