@@ -74,8 +74,10 @@ def _why(study: Study, row: Row) -> str:
 
 
 KNOWN = {
-    "item-knn": "the paper does not say how it weighs and breaks ties; its own figures fall from "
-    "HR to MRR more steeply than a cosine over co-occurrences does.",
+    "item-knn": "the paper does not say how it weighs similarities and breaks ties; its figures "
+    "fall from HR@5 to MRR@5 more steeply than a cosine over co-occurrences does.",
+    "ct": "in time order most next clicks are on items that never directly followed the last one, "
+    "and a tree of suffixes knows no others; so high an HR@20 cannot be reached there.",
     "gru4rec": "this row's online step is not the paper's; see GRU4Rec by the letter.",
     "narm": "this row's online step is not the paper's; see NARM by the letter.",
 }
