@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,39 @@ def test_two_processes_find_the_same(study: Study, tmp_path: Path) -> None:
         assert one is not None
         assert two is not None
         np.testing.assert_array_equal(one.ranks, two.ranks)
+
+
+@pytest.mark.slow
+def test_workers_end_with_the_run_however_it_ends(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    lines = [f"{session} {(session + n) % 300}\n" for session in range(3_000) for n in range(4)]
+    (tmp_path / "data" / "period_0.txt").write_text("".join(lines))
+    cache = tmp_path / "cache"
+    command = [sys.executable, "-m", "nextclick", "paper", "diginetica", "--cache", str(cache)]
+    command += ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
+    command += ["--only", "narm", "--only", "gru4rec", "--workers", "2"]
+    with subprocess.Popen(command) as run:
+        tasks = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+        if not tasks.exists():
+            run.kill()
+            pytest.skip("the system does not tell the children of a process")
+        while not list(cache.glob("networks/*.checkpoint")):
+            assert run.poll() is None
+            time.sleep(0.02)
+        children = [int(child) for child in tasks.read_text().split()]
+        assert len(children) >= 2
+        run.kill()
+    while any(is_running(child) for child in children):
+        time.sleep(0.02)
+    assert not list(cache.glob("networks/*/facts.json")), "a worker has gone on alone"
+
+
+def is_running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
 def test_what_fails_is_named_and_the_rest_is_done(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
 
 from nextclick.datasets.prepared import PreparedData
@@ -212,11 +213,20 @@ def _processes(n: int, store: Store, runtime: Runtime) -> Iterator[list[Connecti
 
 def _serve(connection: Connection, store: Store, runtime: Runtime) -> None:
     """Do one job after the other, as long as there is somebody who sends them."""
+    Thread(target=_end_with_parent, daemon=True).start()
     try:
         while True:
             connection.send(_outcome_of(connection.recv(), store, runtime))
     except (EOFError, KeyboardInterrupt, BrokenPipeError):
         return
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it ends, however that came about."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _outcome_of(job: Job, store: Store, runtime: Runtime) -> str | None:
