@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -59,7 +59,10 @@ def train(
     out: Annotated[
         Path, typer.Option(metavar="MODEL", help="The directory to write the model to.")
     ],
-    method: Annotated[MethodName, typer.Option(help="What to train.")] = "man",
+    method: Annotated[
+        MethodName,
+        typer.Option(metavar="METHOD", help=f"What to train: {', '.join(get_args(MethodName))}."),
+    ] = "man",
     encoder: Annotated[
         Literal["narm", "gru4rec"] | None, typer.Option(help="The neural part of MAN.")
     ] = None,
