@@ -269,6 +269,16 @@ def test_there_is_always_an_answer(model: Recommender, kind: str) -> None:
         model.explain(contexts, answer)
 
 
+def test_items_that_are_known_and_were_never_clicked(model: Recommender) -> None:
+    first = model.n_items
+    model.know(first + 20_000)  # beyond any room that was made ahead
+    never = Contexts.of([[first + 19_999], [1, first + 10_000]])
+    assert_sound(model.recommend(never, 10), model.n_items, 10)
+    if isinstance(model, Predictor):
+        given = model.probabilities(never, np.array([[first + 19_999, 1], [first + 5, 2]]))
+        assert ((given >= 0) & (given <= 1)).all()
+
+
 @pytest.mark.parametrize(
     "kind", [kind for kind in HARD if "unknown" not in kind and kind != "negative"]
 )

@@ -23,6 +23,9 @@ from nextclick.recommender import Recommender
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for `digests`, which the zygote imports too
 
+collect_ignore = ["digests.py", "disk.py", "power.py", "zygote.py"]
+"""What the tests run as processes of their own; to import it here is to run it."""
+
 START = 120
 """Seconds that a service may take to start: the machine may be busy."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
@@ -11,7 +9,7 @@ from nextclick.baselines import tree_kernels as kernels
 from nextclick.baselines.compiled import NOTHING, read_only, runs
 from nextclick.baselines.growing_lists import GrowingLists, fill
 from nextclick.baselines.predictor import Predictor
-from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.clicks import CONTEXT_LENGTH, Contexts, Floats, Ints, Transitions
 from nextclick.growing import Growing
 from nextclick.recommender import Ranked, State, with_prefix, without_prefix
 from nextclick.settings import Settings
@@ -67,7 +65,7 @@ class ContextTree(Predictor):
     parts = frozenset({"memory"})
     label = "CT"
 
-    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002 - the contract's
+    def _begin(self) -> None:
         self._counts = GrowingLists(smallest=1)
         self._children = GrowingLists(smallest=1)
         self._totals: Growing[np.int64] = Growing.empty(np.int64)
@@ -78,7 +76,13 @@ class ContextTree(Predictor):
         self._last_click: Growing[np.int64] = Growing.empty(np.int64, fill=NOTHING)
         self._clock = np.zeros(1, np.int64)
         self._rank(np.zeros(0, np.int64))
-        self._count(log.transitions())
+
+    def _grow(self, n_items: int) -> None:
+        for by_item in (self._nodes_of, self._at_root, self._last_click):
+            by_item.resize(n_items)
+        new = np.arange(len(self._ranking), n_items)
+        self._ranking.append(new)
+        self._places.append(new)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         tree = (self._root, self._nodes, self._rules)
@@ -87,9 +91,6 @@ class ContextTree(Predictor):
     def _probabilities(self, contexts: Contexts, items: Ints) -> Floats:
         tree = (self._root, self._nodes, self._rules)
         return kernels.probabilities(*tree, *runs(contexts), read_only(items))
-
-    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:  # noqa: ARG002 - the contract's
-        self._count(transitions)
 
     def _state(self) -> State:
         n_nodes = self._used[0]
@@ -146,11 +147,6 @@ class ContextTree(Predictor):
 
     def _count(self, transitions: Transitions) -> None:
         contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
-        for by_item in (self._nodes_of, self._at_root, self._last_click):
-            by_item.resize(self.n_items)
-        new = np.arange(len(self._ranking), self.n_items)
-        self._ranking.append(new)
-        self._places.append(new)
         learned = (*runs(contexts), read_only(transitions.items))
         fill(
             lambda first: kernels.learn(self._root, self._nodes, self._rules, *learned, first),

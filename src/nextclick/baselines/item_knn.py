@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
@@ -13,7 +11,7 @@ from nextclick.baselines.growing_lists import GrowingLists, fill
 from nextclick.baselines.predictor import Predictor
 from nextclick.baselines.session_kernels import Answers, Questions
 from nextclick.baselines.session_numbers import SessionNumbers
-from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.clicks import CONTEXT_LENGTH, Contexts, Floats, Ints, Transitions
 from nextclick.growing import Growing
 from nextclick.recommender import Explanation, Ranked, State, with_prefix, without_prefix
 from nextclick.settings import Settings
@@ -60,14 +58,17 @@ class ItemKNN(Predictor):
     parts = frozenset({"memory"})
     label = "Item-KNN"
 
-    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002 - the contract's
+    def _begin(self) -> None:
         self._sessions = SessionNumbers()
         self._items_of = GrowingLists(np.int32)
         self._together = GrowingLists()
         self._n_sessions: Growing[np.int64] = Growing.empty(np.int64)
         self._last_click: Growing[np.int64] = Growing.empty(np.int64, fill=NOTHING)
         self._clock = np.zeros(1, np.int64)
-        self._enter(log.transitions())
+
+    def _grow(self, n_items: int) -> None:
+        for by_item in (self._together, self._n_sessions, self._last_click):
+            by_item.resize(n_items)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         questions = self._questions(contexts)
@@ -83,9 +84,6 @@ class ItemKNN(Predictor):
     def _asked(self, contexts: Contexts, items: Ints) -> tuple[Floats, Ints]:
         questions, regularization = self._questions(contexts), self.settings.regularization
         return kernels.explain(self._counts, questions, regularization, read_only(items))
-
-    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:  # noqa: ARG002 - the contract's
-        self._enter(transitions)
 
     def _state(self) -> State:
         return {
@@ -118,12 +116,10 @@ class ItemKNN(Predictor):
     def _questions(self, contexts: Contexts) -> Questions:
         return Questions(*runs(contexts), self._sessions.find(contexts.sessions))
 
-    def _enter(self, transitions: Transitions) -> None:
+    def _count(self, transitions: Transitions) -> None:
         contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
         sessions = self._sessions.add(contexts.sessions)
         self._items_of.resize(len(self._sessions))
-        for by_item in (self._together, self._n_sessions, self._last_click):
-            by_item.resize(self.n_items)
         answers = Answers(*runs(contexts), sessions, read_only(transitions.items))
         fill(
             lambda first: kernels.learn(self._counts, answers, first),

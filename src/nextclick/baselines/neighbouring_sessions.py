@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -15,7 +14,7 @@ from nextclick.baselines.compiled import NOTHING, read_only, runs
 from nextclick.baselines.growing_lists import GrowingLists, fill
 from nextclick.baselines.predictor import Predictor
 from nextclick.baselines.session_numbers import SessionNumbers
-from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.clicks import CONTEXT_LENGTH, Contexts, Floats, Ints, Transitions
 from nextclick.growing import Growing
 from nextclick.recommender import Explanation, Ranked, State, with_prefix, without_prefix
 from nextclick.settings import Settings
@@ -60,13 +59,16 @@ class NeighbouringSessions(Predictor):
     def _rules(self) -> kernels.Rules:
         """The method's weights."""
 
-    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002 - the contract's
+    def _begin(self) -> None:
         self._sessions = SessionNumbers()
         self._items_of = GrowingLists(np.int32)
         self._sessions_of = GrowingLists()
         self._last_click: Growing[np.int64] = Growing.empty(np.int64, fill=NOTHING)
         self._clock = np.zeros(1, np.int64)
-        self._enter(log.transitions())
+
+    def _grow(self, n_items: int) -> None:
+        for by_item in (self._sessions_of, self._last_click):
+            by_item.resize(n_items)
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         return Ranked(*kernels.recommend(self._history, self._questions(contexts), self._rules, k))
@@ -81,9 +83,6 @@ class NeighbouringSessions(Predictor):
     def _asked(self, contexts: Contexts, items: Ints) -> tuple[Floats, Ints]:
         questions = self._questions(contexts)
         return kernels.explain(self._history, questions, self._rules, read_only(items))
-
-    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:  # noqa: ARG002 - the contract's
-        self._enter(transitions)
 
     def _state(self) -> State:
         return {
@@ -110,12 +109,10 @@ class NeighbouringSessions(Predictor):
     def _questions(self, contexts: Contexts) -> kernels.Questions:
         return kernels.Questions(*runs(contexts), self._sessions.find(contexts.sessions))
 
-    def _enter(self, transitions: Transitions) -> None:
+    def _count(self, transitions: Transitions) -> None:
         contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
         sessions = self._sessions.add(contexts.sessions)
         self._items_of.resize(len(self._sessions))
-        self._sessions_of.resize(self.n_items)
-        self._last_click.resize(self.n_items)
         answers = kernels.Answers(*runs(contexts), sessions, read_only(transitions.items))
         fill(
             lambda first: kernels.learn(self._history, answers, first),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
-from nextclick.clicks import Contexts, Floats, Ints
+from nextclick.clicks import ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.recommender import Recommender
+from nextclick.runtime import Runtime
+from nextclick.settings import Settings
 
 
 class Predictor(Recommender):
@@ -16,6 +19,18 @@ class Predictor(Recommender):
     So that they can be mixed with those of others. `recommend` gives the best items with their
     probabilities, `probabilities` those of any items; the cost of either is the same.
     """
+
+    def __init__(self, settings: Settings | None = None, runtime: Runtime | None = None) -> None:
+        super().__init__(settings, runtime)
+        self._begin()
+
+    def _fit(self, log: ClickLog, validation: ClickLog | None) -> None:  # noqa: ARG002 - the contract's
+        self._begin()
+        self._grow(self.n_items)
+        self._count(log.transitions())
+
+    def _remember(self, transitions: Transitions, parts: frozenset[str], lessons: Any) -> None:  # noqa: ARG002 - the contract's
+        self._count(transitions)
 
     def probabilities(self, contexts: Contexts, items: Ints) -> Floats:
         """Return how probable these items are as the next ones, as far as the method can say.
@@ -42,6 +57,18 @@ class Predictor(Recommender):
         if warm.any():
             answer[warm] = self._probabilities(usable[warm], asked[warm])
         return answer
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Forget everything."""
+
+    @abstractmethod
+    def _grow(self, n_items: int) -> None:
+        """Make room for items: the compiled parts look into their arrays without looking twice."""
+
+    @abstractmethod
+    def _count(self, transitions: Transitions) -> None:
+        """Count these transitions, one after the other."""
 
     @abstractmethod
     def _probabilities(self, contexts: Contexts, items: Ints) -> Floats:

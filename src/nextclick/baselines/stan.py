@@ -119,7 +119,7 @@ class VSTAN(STAN):
     >>> from nextclick.clicks import ClickLog, Contexts
     >>> log = ClickLog.of([(0, 0, 1), (0, 1, 2), (1, 1, 3), (1, 2, 4), (2, 2, 5), (2, 3, 6)])
     >>> VSTAN().fit(log).recommend(Contexts.of([[3, 1]]), k=3).items.tolist()
-    [[1, 0, 2]]
+    [[1, 0, 3]]
     """
 
     name = "vstan"
