@@ -6,6 +6,7 @@ import pytest
 from nextclick.clicks import ClickLog, Contexts, Transitions
 from nextclick.encoders.recommender import NeuralRecommender, NeuralSettings
 from nextclick.encoders.training import TrainingSettings
+from nextclick.errors import BadInputError
 from nextclick.gate import GateSettings
 from nextclick.memory.base import MemorySettings
 from nextclick.memory_augmented import MemoryAugmented, MemoryAugmentedSettings, paper_settings
@@ -307,3 +308,11 @@ def test_the_papers_recipe():
         RUNTIME,
     ).fit(log(400), validation=log(30, start=400))
     assert 0 < model.recommend(Contexts.of([[4, 5]])).weights[0] < 1
+
+
+def test_a_network_of_other_data_is_refused():
+    neural = NeuralRecommender(NEURAL, RUNTIME).fit(log(), absorb=False)
+    more = neural.clone()
+    more.know(neural.n_items + 1)
+    with pytest.raises(BadInputError, match=r"trained on other data.*train it on the same part"):
+        MemoryAugmented.around(more, man().settings).fit(log())

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender, Prediction
+from nextclick.errors import BadInputError
 from nextclick.gate import (
     LEANT,
     Evidence,
@@ -164,6 +165,11 @@ class MemoryAugmented(Recommender):
             neural.fit(log, validation=validation, catalog=self.catalog, absorb=False)
         else:
             neural = self._trained.clone()
+            if neural.n_items > self.n_items:
+                raise BadInputError(
+                    f"the network was trained on other data: it knows {neural.n_items:,} items, "
+                    f"the training part {self.n_items:,}; train it on the same part"
+                )
         self._take(neural)
         if self._leaning is not None:
             self._leaning.begin(log.items, self.n_items)
