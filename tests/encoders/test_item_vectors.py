@@ -30,7 +30,7 @@ def test_vectors_are_the_rows_scaled(cosine):
     assert (vectors.columns[:, 13:] == 0).all()
 
 
-@pytest.mark.parametrize("queries", [1, 2, 30])
+@pytest.mark.parametrize("queries", [1, 2, 6, 7, 30])
 @pytest.mark.parametrize("cosine", [True, False])
 def test_scores_and_their_log_sums(queries, cosine):
     vectors = made(cosine=cosine)

@@ -43,7 +43,7 @@ class EngineSettings(Settings):
     """
 
     learn: tuple[Literal["neural", "gate", "memory"], ...] = PARTS
-    write_every: int = Field(default=20, ge=1, le=LEARNING_BATCH)
+    write_every: int = Field(default=100, ge=1, le=LEARNING_BATCH)
     flush_after: float = Field(default=0.25, gt=0, le=60)
     idle: float = Field(default=1800, gt=0)
     session_length: int = Field(default=200, ge=1)
