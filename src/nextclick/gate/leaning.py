@@ -31,7 +31,7 @@ BEFORE, SINCE, LAST = range(3)
 HIDDEN = 16
 """Units of the network. They are softsigns: a hundred items cost a few microseconds."""
 
-LEARNING_RATE = 5e-3
+LEARNING_RATE = 2e-2
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,7 +82,7 @@ class MemoryAugmented(Recommender):
     """
 
     name = "man"
-    version = 2
+    version = 3
     settings_type = MemoryAugmentedSettings
     parts = frozenset({"neural", "gate", "memory"})
 
