@@ -89,9 +89,9 @@ async def bare(
 def with_starlette() -> Any:
     """Return the same endpoint in Starlette."""
     from starlette.applications import Starlette  # noqa: PLC0415 - a candidate, no dependency
-    from starlette.requests import Request  # noqa: PLC0415
-    from starlette.responses import Response  # noqa: PLC0415
-    from starlette.routing import Route  # noqa: PLC0415
+    from starlette.requests import Request  # noqa: PLC0415 - a candidate: may be absent
+    from starlette.responses import Response  # noqa: PLC0415 - a candidate: may be absent
+    from starlette.routing import Route  # noqa: PLC0415 - a candidate: may be absent
 
     async def clicked(request: Request) -> Response:
         assert request.path_params["session_id"]

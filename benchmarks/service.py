@@ -283,10 +283,10 @@ def _write_model(path: Path, arguments: argparse.Namespace) -> None:
     from recommendation import filled, made_up  # noqa: PLC0415 - it imports torch
 
     from nextclick import persistence  # noqa: PLC0415 - the same
-    from nextclick.clicks import Contexts, Transitions  # noqa: PLC0415
+    from nextclick.clicks import Contexts, Transitions  # noqa: PLC0415 - the same
 
     if arguments.data:
-        from nextclick.datasets.prepared import PreparedData  # noqa: PLC0415
+        from nextclick.datasets.prepared import PreparedData  # noqa: PLC0415 - the same
 
         data = PreparedData.load(arguments.data)
         parts = [data.train.transitions(), data.validation.transitions()]
@@ -301,7 +301,7 @@ def _write_model(path: Path, arguments: argparse.Namespace) -> None:
         )
         model = filled(data.catalog.copy(known), transitions, 1)
     else:
-        from nextclick.catalog import Catalog  # noqa: PLC0415
+        from nextclick.catalog import Catalog  # noqa: PLC0415 - the same
 
         catalog = Catalog(range(arguments.items))
         model = filled(catalog, made_up(arguments.items, arguments.entries), 1)

@@ -98,7 +98,7 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(
     def stop_in_third(course: training.Course, *rest: object) -> None:
         if course.epoch == 3:
             raise KeyboardInterrupt
-        whole(course, *rest)  # type: ignore[arg-type]
+        whole(course, *rest)  # type: ignore[arg-type] # as it was called
 
     monkeypatch.setattr(training, "_train_epoch", stop_in_third)
     with pytest.raises(KeyboardInterrupt):
@@ -110,7 +110,7 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(
 
     def count(course: training.Course, *rest: object) -> None:
         epochs.append(course.epoch)
-        whole(course, *rest)  # type: ignore[arg-type]
+        whole(course, *rest)  # type: ignore[arg-type] # as it was called
 
     monkeypatch.setattr(training, "_train_epoch", count)
     train(network, data, study.store, RUNTIME)

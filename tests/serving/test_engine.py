@@ -31,7 +31,7 @@ def ids(answer: Answer) -> list[str]:
 
 
 def ask(engine: Engine, *args: object, **given: object) -> list[str]:
-    return ids(engine.recommend([Ask(*args, **given)]).result()[0])  # type: ignore[arg-type]
+    return ids(engine.recommend([Ask(*args, **given)]).result()[0])  # type: ignore[arg-type] # any fields
 
 
 def test_clicks_are_kept_and_seen(engine: Engine) -> None:
@@ -148,7 +148,7 @@ def test_another_model_takes_over(tiny: Callable[[str], Recommender], tmp_path: 
         (NewClick("", "x"), "click 0: session: an id is empty"),
         (NewClick("a", "x" * 2000), "click 0: item: an item id is 2,000 characters long"),
         (NewClick("a", "\ud800"), "click 0: item is '.ud800': half of a surrogate pair"),
-        (NewClick("a", 5), "click 0: item is 5; give text"),  # type: ignore[arg-type]
+        (NewClick("a", 5), "click 0: item is 5; give text"),  # type: ignore[arg-type] # what is refused
         (NewClick("a", "x", float("nan")), "click 0: timestamp is nan"),
     ],
 )

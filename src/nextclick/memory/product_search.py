@@ -127,7 +127,7 @@ class ProductSearch:
 def _as_pointer(context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's
     """Return how an address is made a pointer: the types, and what generates the instruction."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001 - numba calls it
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return types.voidptr(types.int64), generate
