@@ -165,7 +165,7 @@ class Mixture(MemoryAugmented):
 
     def _consult(self, contexts: Contexts, k: int = 1) -> MixtureConsultation:
         width = self._width(k)
-        neural = self._neural.predict(contexts)
+        neural = self._neural.predict(contexts, width)
         neighbours = self._memory.search(neural.representations)
         top = neural.top(width)
         named = [top[0], neighbours.items]

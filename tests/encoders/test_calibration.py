@@ -39,7 +39,7 @@ def losses(model: NeuralRecommender, data: PreparedData) -> np.ndarray:
     """Minus the log-probability of what was clicked next in the validation part."""
     transitions = data.validation.transitions()
     known = transitions[transitions.items < model.n_items]
-    probabilities = model.predict(known.contexts).at(known.items[:, None])
+    probabilities = model.predict(known.contexts, 1).at(known.items[:, None])
     return -np.log(probabilities)
 
 
@@ -85,7 +85,7 @@ def test_a_step_descends_on_the_calibrated_scores(trained: Make, tiny_data: Prep
     batch = batch[batch.items < model.n_items]
 
     def loss() -> float:
-        return -float(np.log(model.predict(batch.contexts).at(batch.items[:, None])).mean())
+        return -float(np.log(model.predict(batch.contexts, 1).at(batch.items[:, None])).mean())
 
     before = loss()
     model.learn(batch)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nextclick.encoders.item_vectors import Extra, ItemVectors, exponential
+from nextclick.encoders.item_vectors import Extra, ItemVectors
 
 
 def made(*, cosine=True, half=False, items=9000, width=12):
@@ -35,19 +35,14 @@ def test_vectors_are_the_rows_scaled(cosine):
 def test_scores_and_their_log_sums(queries, cosine):
     vectors = made(cosine=cosine)
     asked = 20 * torch.randn(queries, 12)  # scores of up to 200 and more
-    scores, log_sums = vectors.score(asked, 8500)
-    expected = asked @ plain(vectors.rows[:8500], cosine=cosine).T
-    torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-4)
-    torch.testing.assert_close(log_sums, expected.logsumexp(1, keepdim=True))
-
-
-def test_the_exponential():
-    x = np.concatenate([-np.geomspace(1e-6, 87, 500), [0.0]]).astype(np.float32)
-    fast = np.array([exponential(one) for one in x])
-    np.testing.assert_allclose(fast, np.exp(x.astype(np.float64)), rtol=5e-7 * 87)
-    near = x > -1
-    np.testing.assert_allclose(fast[near], np.exp(x[near].astype(np.float64)), rtol=3e-7)
-    assert exponential(np.float32(-1000)) < 1e-37
+    found = vectors.best(asked, 8500, 8500)
+    expected = (asked @ plain(vectors.rows[:8500], cosine=cosine).T).sort(descending=True)
+    torch.testing.assert_close(
+        torch.from_numpy(found.scores), expected.values, rtol=1e-5, atol=1e-4
+    )
+    torch.testing.assert_close(torch.from_numpy(found.log_sums), expected.values.logsumexp(1))
+    given = vectors.scores_at(asked, 8500, found.items)
+    np.testing.assert_allclose(given, found.scores, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("half", [True, False])

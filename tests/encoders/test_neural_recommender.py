@@ -60,8 +60,11 @@ def test_probabilities_are_the_softmax_over_the_catalog():
     contexts = Contexts.of([[1, 2], [5]])
     answer = trained.recommend(contexts, k=30)
     np.testing.assert_allclose(answer.scores.sum(1), 1, rtol=1e-5)
-    prediction = trained.predict(contexts)
-    expected = torch.softmax(prediction.scores.double(), dim=1).numpy()
+    prediction = trained.predict(contexts, k=1)
+    encoder = trained._encoder
+    queries = encoder.queries(torch.from_numpy(prediction.representations))
+    scores = (queries @ encoder.vectors().T).detach()
+    expected = torch.softmax(scores.double(), dim=1).numpy()
     np.testing.assert_allclose(
         prediction.at(np.array([[3, -1], [4, 29]])),
         [[expected[0, 3], 0], [expected[1, 4], expected[1, 29]]],
@@ -123,7 +126,7 @@ def test_an_online_step_is_one_step_on_the_mean_cross_entropy(item_rate):
 def test_a_new_item_starts_at_the_given_angle_to_its_contexts(pull):
     online = OnlineSettings(new_item_pull=pull, learning_rate=1e-9, item_learning_rate=1e-9)
     placed = model(online=online).fit(log())
-    prediction = placed.predict(Contexts.of([[1, 2]]))
+    prediction = placed.predict(Contexts.of([[1, 2]]), k=1)
     placed.learn(batch([([1, 2], 30), ([1, 2], 30)]))
     with torch.no_grad():
         query = placed._encoder.queries(torch.from_numpy(prediction.representations))[0]

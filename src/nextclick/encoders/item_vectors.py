@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nextclick.clicks import Ints
+from nextclick.encoders.sifting import Sifted, scores_at, sift
 
 Rows = NDArray[np.float32]
 Bits = NDArray[np.uint16]
@@ -25,9 +26,6 @@ _ONE = np.uint16(0x3F80)
 
 _AT_ONCE = 4096
 """Rows whose gradients are computed at once: they fit the second cache."""
-
-FEW = 6
-"""For up to so many queries BLAS is slower than going through the rows once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +87,13 @@ class ItemVectors:
         chosen = torch.from_numpy(places)
         return self.rows[chosen] * torch.from_numpy(self.scales[places])[:, None]
 
-    def score(self, queries: Tensor, n_items: int) -> tuple[Tensor, Tensor]:
-        """Return the scores of the first items, (queries, items), and each row's log-sum-exp."""
-        asked, rows = queries.numpy(), self.rows[:n_items]
-        scores = torch.empty(len(queries), n_items)
-        if len(queries) <= FEW:
-            _products(rows.numpy(), asked, scores.numpy())
-        else:
-            torch.mm(queries, rows.t(), out=scores)
-        log_sums = torch.empty(len(queries), 1)
-        _scale_and_sum(scores.numpy(), self.scales, log_sums.numpy()[:, 0])
-        return scores, log_sums
+    def best(self, queries: Tensor, n_items: int, k: int) -> Sifted:
+        """Return the `k` best of the first items for each query, and its log-sum-exp."""
+        return sift(queries, self.rows[:n_items], self.scales, k)
+
+    def scores_at(self, queries: Tensor, n_items: int, items: Ints) -> Rows:
+        """Return the scores of some items, (queries, m); -infinity for others than the first."""
+        return scores_at(queries.numpy(), self.rows[:n_items].numpy(), self.scales, items)
 
     def wide(self, n_items: int) -> Tensor:
         """Return the first items as `columns` has them; in float32 where there are none."""
@@ -263,54 +257,3 @@ def _descend(
         new_scales[place] = _scale(new) if cosine else np.float32(1)
         if len(bits):
             _write_half(new, new_scales[place], unit, bits[place])
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _products(rows: Rows, queries: Rows, products: Rows) -> None:
-    """For a few queries faster than BLAS, which lays all rows out anew; for one, by half."""
-    for place in range(len(rows)):
-        for asked in range(len(queries)):
-            product = np.float32(0)
-            for dimension in range(rows.shape[1]):
-                product += rows[place, dimension] * queries[asked, dimension]
-            products[asked, place] = product
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _scale_and_sum(scores: Rows, scales: Rows, log_sums: Rows) -> None:
-    """Multiply each column by its scale, and add up the exponents of each row."""
-    for row in range(len(scores)):
-        highest = np.float32(-np.inf)
-        for column in range(scores.shape[1]):
-            score = scores[row, column] * scales[column]
-            scores[row, column] = score
-            highest = score if score > highest else highest
-        total = np.float32(0)
-        for column in range(scores.shape[1]):
-            total += exponential(scores[row, column] - highest)
-        log_sums[row] = highest + np.log(total)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST, inline="always")
-def exponential(x: np.float32) -> np.float32:
-    """Return exp(x) for x of at most 0, to 2e-7 of it, in steps that the processor does 16 at once.
-
-    Examples
-    --------
-    >>> round(float(exponential(np.float32(-1))), 5)
-    0.36788
-    """
-    # 2^t = 2^whole 2^rest, the latter by a polynomial for rests of -0.5 to 0.5.
-    t = max(x * np.float32(1.442695041), np.float32(-126))
-    whole = np.floor(t + np.float32(0.5))
-    rest = t - whole
-    power = np.float32(1.535336188e-4)
-    power = power * rest + np.float32(1.339887440e-3)
-    power = power * rest + np.float32(9.618437357e-3)
-    power = power * rest + np.float32(5.550332548e-2)
-    power = power * rest + np.float32(2.402264791e-1)
-    power = power * rest + np.float32(6.931472028e-1)
-    power = power * rest + np.float32(1)
-    scale = (np.int32(whole) + np.int32(127)) << np.int32(23)
-    product: np.float32 = power * np.int32(scale).view(np.float32)
-    return product

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from torch import Tensor
 from torch.nn import functional
 
-from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
+from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
 from nextclick.encoders.calibration import fitted_temperature
 from nextclick.encoders.item_vectors import ItemVectors
@@ -27,8 +27,9 @@ from nextclick.encoders.online import (
     plan_by_autograd,
     plan_descent,
 )
+from nextclick.encoders.prediction import Prediction
 from nextclick.encoders.registry import build_encoder, encoder_settings
-from nextclick.encoders.top_k import probabilities, probabilities_at, top_k
+from nextclick.encoders.sifting import Sifted
 from nextclick.encoders.training import (
     TrainingSettings,
     half_precision,
@@ -61,33 +62,6 @@ class NeuralSettings(Settings):
     )
     training: TrainingSettings = TrainingSettings()
     online: OnlineSettings = OnlineSettings()
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """P_N for some contexts, kept as scores and their log-sum-exp."""
-
-    representations: NDArray[np.float32]
-    scores: Tensor
-    log_sum: Tensor
-
-    def top(self, k: int) -> tuple[Ints, Floats]:
-        """Return the `k` most probable items and their probabilities."""
-        if self.scores.device.type == "cpu":
-            items, best = top_k(self.scores.numpy(), k)
-        else:
-            best_scores, best_items = self.scores.topk(k)
-            items, best = best_items.cpu().numpy(), best_scores.cpu().numpy()
-        return items, probabilities(best, self.log_sum.cpu().numpy()[:, 0])
-
-    def at(self, items: Ints) -> Floats:
-        """Return the probabilities of items, (contexts, m); 0 for what is not in the catalog."""
-        if self.scores.device.type == "cpu":
-            return probabilities_at(self.scores.numpy(), self.log_sum.numpy()[:, 0], items)
-        known = (items >= 0) & (items < self.scores.shape[1])
-        chosen = torch.from_numpy(np.where(known, items, 0)).to(self.scores.device)
-        scores = self.scores.gather(1, chosen).cpu().numpy()
-        return np.where(known, probabilities(scores, self.log_sum.cpu().numpy()[:, 0]), 0.0)
 
 
 class NeuralRecommender(Recommender):
@@ -136,15 +110,18 @@ class NeuralRecommender(Recommender):
         return self._encoder.dimension
 
     @torch.inference_mode()
-    def predict(self, contexts: Contexts) -> Prediction:
-        """Return P_N for contexts of known items, none of them empty."""
+    def predict(self, contexts: Contexts, k: int) -> Prediction:
+        """Return P_N, and its `k` best items, for contexts of known items, none of them empty."""
         states = self._last_states(contexts)
-        queries = self._encoder.queries(states)
-        if self._vectors is None:
-            scores = queries @ self._encoder.vectors().T
-            return Prediction(states.cpu().numpy(), scores, scores.logsumexp(1, keepdim=True))
-        scores, log_sums = self._vectors.score(queries, self.n_items)
-        return Prediction(states.numpy(), scores, log_sums)
+        queries, vectors, n_items = self._encoder.queries(states), self._vectors, self.n_items
+        if vectors is None:
+            return _prediction(states, queries @ self._encoder.vectors().T, k)
+        # The vectors of these items stay as they are: a step puts others in their place.
+        return Prediction(
+            states.numpy(),
+            vectors.best(queries, n_items, k),
+            lambda items: vectors.scores_at(queries, n_items, items),
+        )
 
     @torch.inference_mode()
     def encode(self, contexts: Contexts) -> NDArray[np.float32]:
@@ -177,7 +154,7 @@ class NeuralRecommender(Recommender):
 
     def _recommend(self, contexts: Contexts, k: int) -> Ranked:
         chunks = [
-            self.predict(contexts[start : start + AT_ONCE]).top(k)
+            self.predict(contexts[start : start + AT_ONCE], k).top(k)
             for start in range(0, len(contexts), AT_ONCE)
         ]
         items, scores = zip(*chunks, strict=True)
@@ -341,6 +318,20 @@ def _grow_rows(parameter: Tensor, rows: int, optimizer: torch.optim.Optimizer) -
     for name, values in moments.items():
         if values.ndim:
             moments[name] = larger(values)
+
+
+def _prediction(states: Tensor, scores: Tensor, k: int) -> Prediction:
+    """Return what follows from all scores, on any device."""
+    best, items = scores.topk(k)
+    found = Sifted(items.cpu().numpy(), best.cpu().numpy(), scores.logsumexp(1).cpu().numpy())
+
+    def score(asked: Ints) -> NDArray[np.float32]:
+        known = (asked >= 0) & (asked < scores.shape[1])
+        chosen = torch.from_numpy(np.where(known, asked, 0)).to(scores.device)
+        given = scores.gather(1, chosen).cpu().numpy()
+        return np.where(known, given, -np.inf).astype(np.float32)
+
+    return Prediction(states.cpu().numpy(), found, score)
 
 
 def _device(name: str) -> torch.device:

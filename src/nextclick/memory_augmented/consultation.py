@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextclick.clicks import Floats, Ints
-from nextclick.encoders.recommender import Prediction
+from nextclick.encoders.prediction import Prediction
 from nextclick.gate import Evidence, LeaningLessons, Lessons, Opening
 from nextclick.memory.base import Neighbours
 from nextclick.memory.kernel import (

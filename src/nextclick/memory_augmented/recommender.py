@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
-from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender, Prediction
+from nextclick.encoders.prediction import Prediction
+from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender
 from nextclick.errors import BadInputError
 from nextclick.gate import (
     LEANT,
@@ -307,9 +308,10 @@ class MemoryAugmented(Recommender):
         self._contexts.keep(len(self._memory))
 
     def _consult(self, contexts: Contexts, k: int = 1) -> Consultation:
-        neural = self._neural.predict(contexts)
+        width = self._width(k)
+        neural = self._neural.predict(contexts, width)
         neighbours = self._memory.search(neural.representations)
-        top = neural.top(self._width(k))
+        top = neural.top(width)
         evidence = self._evidence(neural, top, neighbours)
         opening = self._gate.open(evidence)
         return Consultation(contexts.sessions, neural, top, neighbours, evidence, opening)
