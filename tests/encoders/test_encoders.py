@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.utils.rnn import PackedSequence
 
-from nextclick.clicks import ClickLog
+from nextclick.clicks import ClickLog, Contexts
+from nextclick.encoders.packing import Packing
+from nextclick.encoders.recurrence import states_of
 from nextclick.encoders.registry import build_encoder, encoder_settings, encoders
 from nextclick.encoders.training import Runs, representations
 from nextclick.errors import BadInputError
@@ -54,10 +59,47 @@ def test_what_comes_after_changes_nothing(kind):
 def test_the_last_state_alone_is_the_one_among_all(kind):
     made = encoder(kind)
     items, last = torch.randint(0, 40, (5, 7)), torch.tensor([0, 6, 3, 1, 6])
-    embedded = made.items[items].detach()
+    contexts = Contexts.of([row[: end + 1] for row, end in zip(items, last, strict=True)])
+    packing = Packing.of(contexts, torch.device("cpu"))
+    embedded = made.items[packing.items].detach()
     with torch.inference_mode():
         among = made(items)[torch.arange(5), last]
-        torch.testing.assert_close(made.encode_last(embedded, last), among)
+        torch.testing.assert_close(made.encode_last(embedded, packing), among)
+
+
+@pytest.mark.parametrize("lengths", [[1], [3, 1, 20, 1, 3], [2] * 40, [20]])
+@pytest.mark.parametrize("hidden", [1, 6, 18])
+def test_the_recurrent_layer_equals_torch(lengths, hidden):
+    torch.manual_seed(4)
+    gru = torch.nn.GRU(5, hidden, batch_first=True)
+    gru.bias_hh_l0.data.add_(1)
+    contexts = Contexts.of([np.arange(length) for length in lengths])
+    packing = Packing.of(contexts, torch.device("cpu"))
+    clicks = (3 * torch.randn(sum(lengths), 5)).requires_grad_()
+    weights = torch.randn(len(clicks), hidden)
+    inputs = [clicks, *gru.parameters()]
+    ours = states_of(gru, clicks, packing)
+    theirs = gru(PackedSequence(clicks, torch.from_numpy(packing.sizes)))[0].data
+    torch.testing.assert_close(ours, theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, inputs, weights),
+        torch.autograd.grad(theirs, inputs, weights),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12))
+def test_packing_keeps_every_click(lengths):
+    generator = np.random.default_rng(len(lengths))
+    contexts = Contexts.of([generator.integers(100, size=length) for length in lengths])
+    packing = Packing.of(contexts, torch.device("cpu"))
+    owners, items = packing.owners.numpy(), packing.items.numpy()
+    for number, context in enumerate(contexts):
+        places = np.flatnonzero(owners == number)
+        assert items[places].tolist() == context.tolist()
+        assert packing.last[number] == places[-1]
+    assert packing.sizes.tolist() == [sum(n > t for n in lengths) for t in range(max(lengths))]
 
 
 def test_narm_attention_equals_its_formula():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nextclick.encoders.packing import Packing
 from nextclick.encoders.unit_rows import unit_rows
 from nextclick.settings import Settings
 
@@ -84,9 +85,9 @@ class Encoder(nn.Module, ABC):
         """Return the representation after every click of (batch, length) item numbers."""
         return self._encode(self.embedding_dropout(functional.embedding(items, self.items)))
 
-    def encode_last(self, embedded: Tensor, last: Tensor) -> Tensor:
-        """Return the representation after one click each of (batch, length, embedding)."""
-        return self._encode(embedded)[torch.arange(len(last), device=last.device), last]
+    @abstractmethod
+    def encode_last(self, embedded: Tensor, packing: Packing) -> Tensor:
+        """Return the representations of packed contexts, of which (clicks, embedding) is given."""
 
     def queries(self, representations: Tensor) -> Tensor:
         """Return vectors whose inner products with `vectors` are the scores of the items."""

@@ -7,6 +7,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from nextclick.encoders.base import Encoder, EncoderSettings
+from nextclick.encoders.packing import Packing
+from nextclick.encoders.recurrence import states_of
 
 
 class Gru4RecSettings(EncoderSettings):
@@ -32,3 +34,7 @@ class Gru4Rec(Encoder):
     def _encode(self, embedded: Tensor) -> Tensor:
         states: Tensor = self.gru(embedded)[0]
         return states
+
+    def encode_last(self, embedded: Tensor, packing: Packing) -> Tensor:
+        """Return the representations of packed contexts, of which (clicks, embedding) is given."""
+        return states_of(self.gru, embedded, packing)[packing.last]

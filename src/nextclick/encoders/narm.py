@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from nextclick.encoders.base import Encoder, EncoderSettings
+from nextclick.encoders.packing import Packing
+from nextclick.encoders.recurrence import states_of
 
 
 class NarmSettings(EncoderSettings):
@@ -44,11 +46,10 @@ class Narm(Encoder):
         attention = self.weight(pairs).squeeze(-1).tril()
         return torch.cat([states, attention @ states], dim=-1)
 
-    def encode_last(self, embedded: Tensor, last: Tensor) -> Tensor:
-        """Return the representation after one click each, without those after the others."""
-        states, _ = self.gru(embedded)
-        state = states[torch.arange(len(last), device=last.device), last]
-        pairs = torch.sigmoid(self.now(state).unsqueeze(1) + self.past(states))
-        before = torch.arange(states.shape[1], device=last.device) <= last.unsqueeze(1)
-        attention = self.weight(pairs).squeeze(-1) * before
-        return torch.cat([state, torch.bmm(attention.unsqueeze(1), states).squeeze(1)], dim=-1)
+    def encode_last(self, embedded: Tensor, packing: Packing) -> Tensor:
+        """Return the representations of packed contexts, of which (clicks, embedding) is given."""
+        states = states_of(self.gru, embedded, packing)
+        state = states[packing.last]
+        pairs = torch.sigmoid(self.now(state)[packing.owners] + self.past(states))
+        recalled = torch.zeros_like(state).index_add(0, packing.owners, self.weight(pairs) * states)
+        return torch.cat([state, recalled], dim=-1)

@@ -14,6 +14,7 @@ from nextclick.adam import AdamStep
 from nextclick.clicks import Contexts, Ints, Mask
 from nextclick.encoders.base import Encoder
 from nextclick.encoders.item_vectors import Extra, ItemVectors
+from nextclick.encoders.packing import Packing
 from nextclick.encoders.softmax import Softmax, cross_entropy
 from nextclick.settings import Settings
 
@@ -47,32 +48,26 @@ class OnlineSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Contexts of known items, none of them empty, and the items clicked next, as tensors.
+    """Contexts of known items, none of them empty, and the items clicked next.
 
     Parameters
     ----------
-    seen
-        The contexts, (n, length), filled up behind with any item.
-    last
-        The place of each context's last click.
+    contexts
+        The contexts.
+    packing
+        The same as tensors.
     clicked
-        The items clicked next.
+        The items clicked next, as a tensor.
     """
 
-    seen: Tensor
-    last: Tensor
+    contexts: Contexts
+    packing: Packing
     clicked: Tensor
 
     @classmethod
     def of(cls, contexts: Contexts, clicked: Ints, device: torch.device) -> Batch:
         """Make the tensors of a batch."""
-        return cls(*padded(contexts, device), torch.from_numpy(clicked).to(device))
-
-
-def padded(contexts: Contexts, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return contexts, filled up behind with any item, and the place of each one's last click."""
-    seen = torch.from_numpy(contexts.padded(fill=0)).to(device)
-    return seen, torch.from_numpy(contexts.lengths - 1).to(device)
+        return cls(contexts, Packing.of(contexts, device), torch.from_numpy(clicked).to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +101,8 @@ def plan_descent(
 
     The same as autograd would do with `cross_entropy`, in a few passes over the items.
     """
-    embedded = functional.embedding(batch.seen, vectors.rows).requires_grad_()
-    queries = encoder.queries(encoder.encode_last(embedded, batch.last))
+    embedded = functional.embedding(batch.packing.items, vectors.rows).requires_grad_()
+    queries = encoder.queries(encoder.encode_last(embedded, batch.packing))
     asked, n = queries.detach(), len(queries)
     columns = vectors.wide(n_items)
     said = Softmax.of(asked, columns, encoder.score_bound)
@@ -115,7 +110,7 @@ def plan_descent(
     of_embedded, *of_network = torch.autograd.grad(
         queries, [embedded, *encoder.network()], of_queries
     )
-    extra = Extra.of(batch.clicked, asked / -n, batch.seen.flatten(), of_embedded.flatten(0, 1))
+    extra = Extra.of(batch.clicked, asked / -n, batch.packing.items, of_embedded)
     shares = (asked / (n * said.sums)).to(columns.dtype)
     moved = vectors.descended(said.exponents, shares, extra, rate)
     return PlannedStep(AdamStep(optimizer, of_network), moved.rows, moved)
@@ -136,8 +131,8 @@ def plan_by_autograd(
     `rows` are the item embeddings before the step.
     """
     items = rows[:n_items].requires_grad_()
-    embedded = functional.embedding(batch.seen, items)
-    queries = encoder.queries(encoder.encode_last(embedded, batch.last))
+    embedded = functional.embedding(batch.packing.items, items)
+    queries = encoder.queries(encoder.encode_last(embedded, batch.packing))
     loss = cross_entropy(
         queries, encoder.vectors_of(items), batch.clicked, bound=encoder.score_bound, half=half
     )
@@ -171,8 +166,10 @@ def placed(
         How many items there are.
     """
     chosen = torch.from_numpy(np.flatnonzero(new)).to(rows.device)
-    embedded = functional.embedding(batch.seen[chosen], rows)
-    queries = encoder.queries(encoder.encode_last(embedded, batch.last[chosen]))
+    packing = Packing.of(batch.contexts[new], rows.device)
+    queries = encoder.queries(
+        encoder.encode_last(functional.embedding(packing.items, rows), packing)
+    )
     items, place = torch.unique(batch.clicked[chosen], return_inverse=True)
     directions = queries.new_zeros(len(items), queries.shape[1])
     directions.index_add_(0, place, functional.normalize(queries, dim=1))

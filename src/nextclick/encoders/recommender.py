@@ -22,11 +22,11 @@ from nextclick.encoders.online import (
     Batch,
     OnlineSettings,
     PlannedStep,
-    padded,
     placed,
     plan_by_autograd,
     plan_descent,
 )
+from nextclick.encoders.packing import Packing
 from nextclick.encoders.prediction import Prediction
 from nextclick.encoders.registry import build_encoder, encoder_settings
 from nextclick.encoders.sifting import Sifted
@@ -211,9 +211,9 @@ class NeuralRecommender(Recommender):
         return replace(step, vectors=self._vectors_of(step.items))
 
     def _last_states(self, contexts: Contexts) -> Tensor:
-        seen, last = padded(contexts, self._device)
-        embedded = functional.embedding(seen, self._encoder.items)
-        return self._encoder.encode_last(embedded, last)
+        packing = Packing.of(contexts, self._device)
+        embedded = functional.embedding(packing.items, self._encoder.items)
+        return self._encoder.encode_last(embedded, packing)
 
     def _lay_out(self, start: int = 0) -> None:
         """Make ready what items are scored by, from one item on or, with new room, of all."""
