@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -12,6 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
+
+from nextclick.errors import NoSpaceError
+from nextclick.recommender import Recommender
+from nextclick.serving.engine import Engine
+from nextclick.serving.messages import NewClick
+from nextclick.serving.settings import EngineSettings
+from nextclick.serving.snapshots import Contents
 
 SIZE = 4 * 2**20
 
@@ -126,3 +134,24 @@ def test_starting_on_a_full_disk(zygote: Any, saved: Callable[[str], Path], disk
     again.wait_until_ready()
     assert len(httpx.get(f"{again.url}/v1/sessions/a").json()["clicks"]) == 10
     again.stop()
+
+
+def test_a_snapshot_leaves_the_space_that_clicks_need(
+    tiny: Callable[[str], Recommender], disk: Path
+) -> None:
+    """One that would take all there is but a little is not begun."""
+    settings = EngineSettings(snapshot_clicks=None, snapshot_seconds=None)
+    with Engine.open(disk / "state", settings, model=tiny("man")) as engine:
+        engine.click([NewClick("anna", "item 3"), NewClick("anna", "item 4")]).result()
+        engine.flush()
+        needed = Contents.of(engine._learner.learning, ()).nbytes
+        filler = fill(disk)
+        os.truncate(filler, filler.stat().st_size - needed - needed // 16)
+        free = shutil.disk_usage(disk).free
+        assert needed < free < needed + needed // 8
+        with pytest.raises(NoSpaceError, match="are needed"):
+            engine.snapshot().result()
+        assert shutil.disk_usage(disk).free == free
+        engine.click([NewClick("anna", f"item {n % 40}") for n in range(200)]).result()
+        filler.unlink()
+        assert engine.snapshot().result().is_dir()

@@ -103,7 +103,7 @@ def test_what_the_openapi_document_allows_and_forbids(service: Any, amount: Any,
     for found in schema.get_all_operations():
         operation = found.ok()
         if operation.path == "/v1/clicks/import":
-            continue  # lines are no JSON: the other tests send them
+            continue  # its body is lines, which the next test makes from the same document
         for mode in schemathesis.GenerationMode:
             if operation.path == "/v1/admin/snapshot" and examples > 100:
                 continue  # each takes its time
@@ -132,6 +132,60 @@ def test_what_the_openapi_document_allows_and_forbids(service: Any, amount: Any,
     assert statuses["2xx"] > 10
     assert statuses["4xx"] > 10
     tell(**statuses)
+
+
+def is_one_click(body: Any) -> bool:
+    """Whether a body is no list, and the integers in it are written as such: 1.0 is none here."""
+    return isinstance(body, dict) and not any(
+        isinstance(body[name], float) for name in ("session_id", "item_id")
+    )
+
+
+def test_lines_that_the_openapi_document_allows_and_forbids(
+    service: Any, http: httpx.Client, amount: Any, tell: Any
+) -> None:
+    """Imports of lines in order and not, cut into pieces anywhere: each line is accounted for."""
+    document = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+    positive = schemathesis.GenerationMode.POSITIVE
+    requests = document["/v1/clicks"]["POST"].as_strategy(generation_mode=positive)
+    one = requests.map(lambda case: case.body).filter(is_one_click)
+    texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+    clicks = one | st.fixed_dictionaries(
+        {"session_id": texts, "item_id": texts}, optional={"event_id": st.sampled_from("abc")}
+    )
+    good = clicks.map(lambda click: json.dumps(click).encode())
+    bad = st.one_of(
+        bodies.filter(lambda body: not isinstance(body, dict)).map(json.dumps).map(str.encode),
+        clicks.map(lambda click: json.dumps({**click, "path": 1}).encode()),
+        clicks.map(lambda click: json.dumps(click)[:-1].encode()),
+        st.binary(min_size=1, max_size=50).filter(lambda line: b"\n" not in line and line.strip()),
+    )
+    lines = st.lists(st.tuples(good, st.just(True)) | st.tuples(bad, st.just(False)), max_size=30)
+    told: Counter[str] = Counter()
+
+    @relaxed(amount("imports", 25, 4_000))
+    @given(lines=lines, blanks=st.lists(st.integers(0, 30)), piece=st.integers(1, 300))
+    def send(lines: list[tuple[bytes, bool]], blanks: list[int], piece: int) -> None:
+        rows = list(lines)
+        for place in blanks:
+            rows.insert(place, (b" ", True))
+        body = b"\n".join(line for line, _ in rows)
+        pieces = (body[start : start + piece] for start in range(0, len(body), piece))
+        answer = http.post(
+            "/v1/clicks/import", content=pieces, headers={"content-type": "application/x-ndjson"}
+        )
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        refused = [number for number, (_, fine) in enumerate(rows, start=1) if not fine]
+        assert [each["line"] for each in found["errors"]] == refused, found["errors"]
+        assert found["refused"] == len(refused)
+        kept = sum(fine and line != b" " for line, fine in rows)
+        assert found["accepted"] + found["duplicates"] == kept
+        told.update({name: found[name] for name in ("accepted", "duplicates", "refused")})
+
+    send()
+    assert told["accepted"] > told["duplicates"] > 0
+    tell(**told)
 
 
 def test_bodies_of_any_shape(http: httpx.Client, amount: Any, tell: Any) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +11,15 @@ from nextclick.errors import BadInputError
 from nextclick.recommender import Recommender
 from nextclick.runtime import Runtime
 from nextclick.serving.engine import Engine
-from nextclick.serving.messages import Answer, Ask, ClosedError, Item, Kept, NewClick
+from nextclick.serving.messages import (
+    Answer,
+    Ask,
+    ClosedError,
+    Item,
+    Kept,
+    LogBusyError,
+    NewClick,
+)
 from nextclick.serving.settings import EngineSettings
 
 RUNTIME = Runtime(seed=3, threads=1)
@@ -61,6 +70,52 @@ def test_clicks_and_questions_in_one_go(engine: Engine) -> None:
     ).result()
     assert [one.number for one in kept] == [3, 4]
     assert answers == engine.recommend([Ask("anna"), Ask("berta")]).result()
+
+
+def test_a_retry_is_not_counted_twice_in_what_it_is_answered(engine: Engine) -> None:
+    first = NewClick("anna", "item 3", None, "1"), NewClick("anna", "item 4", None, "2")
+    question = Ask("anna", k=40)
+    kept, answers = engine.click_and_recommend(first, [question]).result()
+    assert [one.duplicate for one in kept] == [False, False]
+    for clicks, duplicates in (
+        (first, [True, True]),
+        (first[1:], [True]),
+        ((first[1], NewClick("anna", "item 9", None, "3")), [True, False]),
+    ):
+        kept, answers = engine.click_and_recommend(clicks, [question]).result()
+        assert [one.duplicate for one in kept] == duplicates
+        assert answers == engine.recommend([question]).result()
+    session = engine._live.sessions.get("anna")
+    assert session is not None
+    assert session.items == ("item 3", "item 4", "item 9")
+
+
+def test_the_last_three_snapshots_are_kept(
+    tiny: Callable[[str], Recommender], tmp_path: Path
+) -> None:
+    with Engine.open(tmp_path, model=tiny("popularity")) as engine:
+        taken = []
+        for n in range(5):
+            engine.click([NewClick("anna", f"item {n}")]).result()
+            taken.append(engine.snapshot().result())
+        assert sorted((tmp_path / "snapshots").iterdir()) == sorted(taken)[-3:]
+        assert all((path / "manifest.json").is_file() for path in taken[-3:])
+
+
+def test_a_program_that_locks_the_log_refuses_clicks_for_as_long(engine: Engine) -> None:
+    engine._log._writer.execute("PRAGMA busy_timeout = 100")  # instead of five seconds
+    before = engine.click([NewClick("anna", "item 3")]).result()
+    other = sqlite3.connect(engine._log.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for _ in range(3):
+        with pytest.raises(LogBusyError, match="another program has locked it"):
+            engine.click([NewClick("anna", "item 4")]).result()
+    other.execute("ROLLBACK")
+    other.close()
+    after = engine.click([NewClick("anna", "item 5")]).result()
+    assert after[0].number == before[0].number + 1
+    assert [click.item for click in engine.get_session("anna")] == ["item 3", "item 5"]
+    assert engine.stats().writing_error is None
 
 
 def test_a_model_that_does_not_learn_stays_as_it_is(

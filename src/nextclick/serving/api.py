@@ -26,6 +26,7 @@ from nextclick.serving.messages import (
     AnsweredItem,
     Ask,
     ClosedError,
+    DefectError,
     DiskFullError,
     LogBusyError,
     LogFailedError,
@@ -237,7 +238,8 @@ def as_refusal(error: BadInputError | ServiceError) -> RefusalError:
         )
     if isinstance(error, LogBusyError):
         return RefusalError(503, "log_busy", str(error), headers={"retry-after": "5"})
-    return RefusalError(503, "not_learning", str(error))
+    code = "broken" if isinstance(error, DefectError) else "not_learning"
+    return RefusalError(503, code, str(error))
 
 
 def _json(answer: Any) -> Reply:

@@ -141,7 +141,7 @@ def _operation(service: Service) -> Iterator[Endpoint]:
         "/health/live",
         None,
         service.live,
-        "Say that the process answers",
+        "Say that the process answers: 503 if it has to be started again",
         answer=schemas.HealthAnswer,
     )
     yield Endpoint(
@@ -149,7 +149,7 @@ def _operation(service: Service) -> Iterator[Endpoint]:
         "/health/ready",
         None,
         service.ready,
-        "Say whether the service has started: 503 as long as it has not",
+        "Say whether it takes clicks and recommends: 503 as long as it has not started, or failed",
         answer=schemas.HealthAnswer,
     )
     yield Endpoint(

@@ -24,7 +24,7 @@ from nextclick.runtime import Runtime
 from nextclick.serving import watching
 from nextclick.serving.answering import Question
 from nextclick.serving.checks import check_asks, check_clicks, check_text
-from nextclick.serving.futures import both, flat, then
+from nextclick.serving.futures import both, brought, flat, then
 from nextclick.serving.keeper import Keeper
 from nextclick.serving.learner import Learner
 from nextclick.serving.log import FLUSH, ITEM, MODEL, RULES, SHADOW
@@ -167,7 +167,8 @@ class Engine:
         """Keep clicks, and answer questions that know of them; in one go, which is faster.
 
         The answers are computed while the clicks are written; both are handed over when both are
-        there. Raises as `click` and `recommend` do.
+        there. A click that turns out to have been kept before is not counted again: then the
+        answers are computed anew. Raises as `click` and `recommend` do.
         """
         self._check_open()
         check_clicks(clicks)
@@ -176,8 +177,19 @@ class Engine:
             replace(ask, items=(*_items_of(ask.session, clicks), *ask.items)) for ask in asks
         ]
         answering = self._server.ask(self._questions(extended))
-        kept = self._writer.click(clicks)
-        return both(kept, answering)
+        pair = both(self._writer.click(clicks), answering)
+        if all(click.event_id is None for click in clicks):
+            return pair
+        return flat(then(pair, lambda told: self._without_retries(told, asks)))
+
+    def _without_retries(
+        self, told: tuple[list[Kept], list[Answer]], asks: Sequence[Ask]
+    ) -> Future[tuple[list[Kept], list[Answer]]]:
+        kept, answers = told
+        if not any(each.duplicate for each in kept):
+            return brought((kept, answers))
+        # By now the sessions know of each click once.
+        return then(self._server.ask(self._questions(asks)), lambda anew: (kept, anew))
 
     def recommend(self, asks: Sequence[Ask]) -> Future[list[Answer]]:
         """Answer questions; an answer for each.

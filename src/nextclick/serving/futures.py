@@ -26,6 +26,19 @@ def promised() -> Future[Any]:
     return future
 
 
+def brought(result: First) -> Future[First]:
+    """Return a future that has its result.
+
+    Examples
+    --------
+    >>> brought(5).result()
+    5
+    """
+    future: Future[First] = promised()
+    future.set_result(result)
+    return future
+
+
 def then(first: Future[First], make: Callable[[First], Second]) -> Future[Second]:
     """Return a future of what `make` makes of the first one's result.
 

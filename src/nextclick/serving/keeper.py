@@ -11,7 +11,7 @@ from pathlib import Path
 from nextclick.serving.learner import Learner
 from nextclick.serving.live import Live
 from nextclick.serving.logs import event
-from nextclick.serving.messages import ClosedError
+from nextclick.serving.messages import ClosedError, DefectError
 from nextclick.serving.settings import EngineSettings
 from nextclick.serving.snapshots import Contents
 from nextclick.serving.state import StateDirectory
@@ -99,7 +99,7 @@ class Keeper:
         needed = [name for number, name in list(self._live.loaded) if number > oldest]
         self.state.forget_models(needed)
         if self.settings.keep_log is not None:
-            with suppress(ClosedError):  # then it is done after the next start
+            with suppress(ClosedError, DefectError):  # then it is done after the next start
                 self._writer.forget(oldest, self._writer.log.clock.now() - self.settings.keep_log)
         return path
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from nextclick.serving.futures import promised
 from nextclick.serving.learning import Learning
 from nextclick.serving.log import Log, Record
-from nextclick.serving.mailbox import Mailbox
-from nextclick.serving.messages import ClosedError, ServiceError
+from nextclick.serving.messages import DefectError, ServiceError
+from nextclick.serving.worker import Worker
 
 Result = TypeVar("Result")
 
@@ -33,6 +32,10 @@ class _Call:
     def __init__(self, do: Callable[[], Any]) -> None:
         self.do = do
         self.future = promised()
+
+
+_Given: TypeAlias = Sequence[Record] | int | _Call
+"""Records, a number that stands for those up to it, or a call."""
 
 
 class Learner:
@@ -58,19 +61,26 @@ class Learner:
         taken: Callable[[], object],
     ) -> None:
         self.learning = learning
-        self.error: str | None = None
         self._log = log
         self._flush = flush
         self._taken = taken
+        self._error: str | None = None
         self._stopping = False
+        self._flushing = False
         self._arrivals: deque[tuple[int, float]] = deque()
-        self._mailbox: Mailbox[Sequence[Record] | int | _Call] = Mailbox()
-        self._mailbox.put(log.last)
-        self._thread = threading.Thread(target=self._run, name="learner", daemon=True)
+        self.worker: Worker[_Given] = Worker(
+            "learner", self._handle, _refuse, patience=self._patience
+        )
+        self.worker.mailbox.put(log.last)
+
+    @property
+    def error(self) -> str | None:
+        """What stopped learning, if something did."""
+        return self._error or self.worker.defect
 
     def start(self) -> None:
         """Begin, with what the log has already."""
-        self._thread.start()
+        self.worker.start()
 
     def take(self, records: Sequence[Record]) -> None:
         """Learn these records, when those before them are learned."""
@@ -80,12 +90,13 @@ class Learner:
         self._arrivals.append((last.number, last.arrived))
         # A plain number stands for records that are to be read from the log.
         far_behind = last.number - self.learning.position > BACKLOG
-        self._mailbox.put(last.number if far_behind else records)
+        with suppress(DefectError):  # the log has them
+            self.worker.mailbox.put(last.number if far_behind else records)
 
     def call(self, do: Callable[[], Result]) -> Future[Result]:
         """Do something between two records, after all that was given until now."""
         call = _Call(do)
-        self._mailbox.put(call)
+        self.worker.mailbox.put(call)
         return call.future
 
     def lag_seconds(self, now: float) -> float:
@@ -101,30 +112,23 @@ class Learner:
     def close(self) -> None:
         """End soon; what is not learned yet is in the log."""
         self._stopping = True
-        self._mailbox.close()
-        self._thread.join()
+        self.worker.close()
 
-    def _run(self) -> None:
-        with suppress(ClosedError):
-            while True:
-                given = self._mailbox.get(timeout=self._patience())
-                if not given:
-                    with suppress(ClosedError):  # calls that wait are still to be done
-                        self._flush()
-                    # A full disk takes no flush: it is asked again.
-                    given = self._mailbox.get(timeout=AGAIN)
-                if given:
-                    self._handle(given[0])
-
-    def _handle(self, given: Sequence[Record] | int | _Call) -> None:
-        if isinstance(given, _Call):
-            self._do(given)
-        elif not (self.error or self._stopping):
-            try:
-                self._learn(given)
-            except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"
-                _log.exception("the learner stopped; clicks are kept, and answers go on")
+    def _handle(self, letters: Sequence[_Given]) -> None:
+        self._flushing = not letters
+        if self._flushing:
+            with suppress(ServiceError):  # what is given is still to be done
+                self._flush()
+            return
+        for given in letters:
+            if isinstance(given, _Call):
+                self._do(given)
+            elif not (self.error or self._stopping):
+                try:
+                    self._learn(given)
+                except Exception as error:
+                    self._error = f"{type(error).__name__}: {error}"
+                    _log.exception("the learner stopped; clicks are kept, and answers go on")
 
     def _learn(self, given: Sequence[Record] | int) -> None:
         if not isinstance(given, int):
@@ -154,8 +158,15 @@ class Learner:
 
     def _patience(self) -> float | None:
         """Return how long the open group may wait, `None` if there is none."""
+        if self._flushing:  # a full disk takes no flush: it is asked again
+            return AGAIN
         group = self.learning.group
         if not group or self.error:
             return None
         waited = self._log.clock.now() - group[0].click.arrived
         return min(max(0.0, self.learning.settings.flush_after - waited), 60.0)
+
+
+def _refuse(given: _Given, error: Exception) -> None:
+    if isinstance(given, _Call) and not given.future.done():
+        given.future.set_exception(error)

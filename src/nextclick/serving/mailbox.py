@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from nextclick.serving.messages import ClosedError
@@ -30,23 +31,32 @@ class Mailbox(Generic[Letter]):
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Letter | None] = queue.SimpleQueue()
         self._turn = threading.Lock()
-        self._closed = False
+        self._refuse: Callable[[], Exception] | None = None
 
     def __len__(self) -> int:
         return self._queue.qsize()
 
     def put(self, letter: Letter) -> None:
-        """Put something in; refused when closed."""
+        """Put something in; refused when closed or abandoned."""
         with self._turn:
-            if self._closed:
-                raise ClosedError("the service is stopping")
+            if self._refuse is not None:
+                raise self._refuse()
             self._queue.put(letter)
 
     def close(self) -> None:
         """Take nothing in any more."""
         with self._turn:
-            self._closed = True
+            self._refuse = self._refuse or _stopping
             self._queue.put(None)
+
+    def abandon(self, refuse: Callable[[], Exception]) -> list[Letter]:
+        """Refuse with such an error whatever comes from now on; return what nobody took out."""
+        with self._turn:
+            self._refuse = refuse
+            left = []
+            while not self._queue.empty():
+                left.append(self._queue.get())
+            return [letter for letter in left if letter is not None]
 
     def get(self, at_once: int = 1, timeout: float | None = None) -> list[Letter]:
         """Wait for something, and take what there is; nothing if time is up.
@@ -63,5 +73,9 @@ class Mailbox(Generic[Letter]):
         if len(found) < len(letters):
             self._queue.put(None)  # for the next one who asks
             if not found:
-                raise ClosedError("the service is stopping")
+                raise _stopping()
         return found
+
+
+def _stopping() -> ClosedError:
+    return ClosedError("the service is stopping")

@@ -33,6 +33,13 @@ class LogBusyError(ServiceError):
     """Another program holds the click log for itself; try again."""
 
 
+class DefectError(ServiceError):
+    """A thread of the service has ended at a defect; the rest goes on until it is started anew.
+
+    Of clicks in hand then, nobody knows whether they were kept: send them again, likewise.
+    """
+
+
 class DamagedLogError(BadInputError):
     """A record of the click log is not what was written."""
 
@@ -326,6 +333,8 @@ class Stats:
         The last record that the newest snapshot holds, and when it was written.
     learning_error, writing_error
         What stopped the learner, or the writer, if something did; recommendations go on meanwhile.
+    defects
+        Which threads have ended at a defect: the service is to be started again.
     problems
         What else went wrong, and did not stop anything: a damaged snapshot that was passed over, a
         snapshot that could not be written, a damaged record that was learned long ago.
@@ -352,4 +361,5 @@ class Stats:
     snapshot_time: float | None
     learning_error: str | None = None
     writing_error: str | None = None
+    defects: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()

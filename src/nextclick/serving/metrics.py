@@ -134,6 +134,7 @@ class _EngineFigures:
             ("memory_entries", "Transitions in memory", stats.model.memory_entries),
             ("snapshot_time_seconds", "When the newest snapshot was written", stats.snapshot_time),
             ("learning_failed", "Whether the learner stopped", float(bool(stats.learning_error))),
+            ("broken", "Whether it has to be started again", float(bool(stats.defects))),
             ("writing_failed", "Whether no clicks are taken", float(bool(stats.writing_error))),
         ):
             if figure is not None:

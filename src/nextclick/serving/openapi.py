@@ -24,7 +24,7 @@ STATUSES = {
     "413": "The body is too long",
     "415": "The body is of another type",
     "429": "Too many requests, of this key or at a time",
-    "503": "The service is starting or stopping",
+    "503": "The service is starting or stopping, or a part of it has failed",
     "507": "No space for clicks; recommendations go on",
 }
 
@@ -107,7 +107,7 @@ def _errors(endpoint: Endpoint) -> dict[str, Any]:
     possible = {"400", "404"} if "{" in endpoint.path else {"400"}
     if endpoint.scope is not None:
         possible |= {"401", "403", "429", "503"}
-    if endpoint.path == "/health/ready":
+    if endpoint.path.startswith("/health/"):
         possible |= {"503"}
     if endpoint.body is not None:
         possible |= {"408", "413", "415"}

@@ -202,6 +202,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(where)
+        listening.listen(BACKLOG)  # who connects from now on waits until the loop runs
     except OSError as error:
         listening.close()
         hint = "; give another --port" if error.errno == errno.EADDRINUSE else ""

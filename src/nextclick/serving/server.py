@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from nextclick.serving.answering import Question, answer, with_times
@@ -13,8 +12,8 @@ from nextclick.serving.futures import promised
 from nextclick.serving.learning import Learning
 from nextclick.serving.live import Live
 from nextclick.serving.log import Log
-from nextclick.serving.mailbox import Mailbox
-from nextclick.serving.messages import Answer, ClosedError
+from nextclick.serving.messages import Answer
+from nextclick.serving.worker import Worker
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,31 +56,23 @@ class Server:
         self._live = live
         self._learning = learning
         self._unchanging = unchanging
-        self._at_once = at_once
-        self._mailbox: Mailbox[_Waiting] = Mailbox()
-        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
-        self._thread.start()
+        self.worker: Worker[_Waiting] = Worker("server", self._answer, _refuse, at_once)
+        self.worker.start()
 
     @property
     def waiting(self) -> int:
         """How many are waiting for answers."""
-        return len(self._mailbox)
+        return len(self.worker.mailbox)
 
     def ask(self, questions: Sequence[Question]) -> Future[list[Answer]]:
         """Answer questions together."""
         waiting = _Waiting(questions, promised())
-        self._mailbox.put(waiting)
+        self.worker.mailbox.put(waiting)
         return waiting.future
 
     def close(self) -> None:
         """Answer what was asked, and end."""
-        self._mailbox.close()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with suppress(ClosedError):
-            while True:
-                self._answer(self._mailbox.get(self._at_once))
+        self.worker.close()
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
         questions = [question for waiting in batch for question in waiting.questions]
@@ -121,3 +112,8 @@ class Server:
         if len(noted) > 2 * len(new) + 1_000:
             for id_ in [id_ for id_ in noted if id_ not in new]:
                 del noted[id_]
+
+
+def _refuse(waiting: _Waiting, error: Exception) -> None:
+    if not waiting.future.done():
+        waiting.future.set_exception(error)

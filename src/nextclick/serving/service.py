@@ -171,7 +171,8 @@ class Service:
         return self._stats[1]
 
     async def live(self, request: Request) -> Reply:  # noqa: ARG002 - a handler's
-        """Say that the process answers."""
+        """Say that the process answers; not if only another start makes it whole."""
+        self._check_whole()
         return Reply(msgspec.json.encode(schemas.HealthAnswer("live")))
 
     async def ready(self, request: Request) -> Reply:  # noqa: ARG002 - the same
@@ -179,10 +180,18 @@ class Service:
         stats = self.stats()
         if self._api is None or stats is None:
             raise starting()
+        self._check_whole()
         if stats.writing_error is not None:
             raise RefusalError(503, "log_failed", f"no clicks are taken: {stats.writing_error}")
         status = "ready" if stats.learning_error is None else "not learning"
         return Reply(msgspec.json.encode(schemas.HealthAnswer(status)))
+
+    def _check_whole(self) -> None:
+        stats = self.stats()
+        if stats is not None and stats.defects:
+            raise RefusalError(
+                503, "broken", f"{'; '.join(stats.defects)}; start the service again"
+            )
 
     async def figures(self, request: Request) -> Reply:
         """Tell everything that the page shows."""

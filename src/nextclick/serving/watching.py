@@ -44,6 +44,11 @@ def look(live: Live, writer: Writer, learner: Learner, server: Server, keeper: K
         snapshot_time=keeper.time,
         learning_error=learner.error,
         writing_error=writer.error,
+        defects=tuple(
+            part.worker.defect
+            for part in (writer, learner, server)
+            if part.worker.defect is not None
+        ),
         problems=tuple(keeper.state.problems),
     )
 

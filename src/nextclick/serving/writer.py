@@ -8,22 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nextclick.serving.futures import promised
 from nextclick.serving.live import Live
 from nextclick.serving.log import CLICK, Log, Record
-from nextclick.serving.mailbox import Mailbox
 from nextclick.serving.messages import (
-    ClosedError,
     DiskFullError,
     Kept,
     LogFailedError,
     NewClick,
     ServiceError,
 )
+from nextclick.serving.worker import Worker
 
 _log = logging.getLogger(__name__)
 
@@ -67,19 +65,29 @@ class Writer:
         self.log = log
         self.duplicates = 0
         self.refused = 0
-        self.error: str | None = None
         self._live = live
         self._kept = kept
         self._old: tuple[int, float] | None = None
-        self._mailbox: Mailbox[_Write] = Mailbox()
+        self._error: str | None = None
         self._closing = threading.Event()
         self._moved = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, name="writer", daemon=True),
-            threading.Thread(target=self._checkpoint, name="checkpointer", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self.worker: Worker[_Write] = Worker(
+            "writer",
+            self._handle,
+            self._give_back,
+            AT_ONCE,
+            patience=lambda: None if self._old is None else 0,
+        )
+        self._checkpointer = threading.Thread(
+            target=self._checkpoint, name="checkpointer", daemon=True
+        )
+        self.worker.start()
+        self._checkpointer.start()
+
+    @property
+    def error(self) -> str | None:
+        """What keeps clicks from being taken, if something does."""
+        return self._error or self.worker.defect
 
     def click(self, clicks: Sequence[NewClick]) -> Future[list[Kept]]:
         """Append clicks that were not kept before."""
@@ -97,24 +105,20 @@ class Writer:
     def close(self) -> None:
         """Write what was sent, and end."""
         self._closing.set()
-        self._mailbox.close()
-        for thread in self._threads:
-            thread.join()
+        self.worker.close()
+        self._checkpointer.join()
 
     def _put(self, write: _Write) -> Future[list[Kept]]:
-        self._mailbox.put(write)
+        self.worker.mailbox.put(write)
         return write.future
 
-    def _run(self) -> None:
-        with suppress(ClosedError):
-            while True:
-                writes = self._mailbox.get(AT_ONCE, timeout=None if self._old is None else 0)
-                begun = time.monotonic()
-                if writes:
-                    self._commit(writes)
-                self._clean_up()
-                if len(writes) > 1:  # there are several who click: let the next commit be shared
-                    time.sleep(max(0.0, begun + GATHER - time.monotonic()))
+    def _handle(self, writes: Sequence[_Write]) -> None:
+        begun = time.monotonic()
+        if writes:
+            self._commit(writes)
+        self._clean_up()
+        if len(writes) > 1:  # there are several who click: let the next commit be shared
+            time.sleep(max(0.0, begun + GATHER - time.monotonic()))
 
     def _commit(self, writes: Sequence[_Write]) -> None:
         try:
@@ -141,20 +145,24 @@ class Writer:
             write.future.set_result(answer)
 
     def _append(self, records: Sequence[Record]) -> None:
-        if self.error:
-            raise LogFailedError(f"{self.error}; start the service again when the disk is well")
+        if self._error:
+            raise LogFailedError(f"{self._error}; start the service again when the disk is well")
         try:
             self.log.append(records)
         except LogFailedError as error:
             # After a failed sync nobody knows what is on disk: only reading it anew tells. One that
             # was refused may be there: its sender was told so.
-            self.error = str(error)
+            self._error = str(error)
             raise
 
     def _refuse(self, writes: Sequence[_Write], error: Exception) -> None:
         self.refused += sum(len(write.clicks) for write in writes)
         for write in writes:
             write.future.set_exception(error)
+
+    def _give_back(self, write: _Write, error: Exception) -> None:
+        if not write.future.done():
+            self._refuse([write], error)
 
     def _clean_up(self) -> None:
         """Do a little of what can wait."""

@@ -120,7 +120,7 @@ function gate(stats) {
   $("gate").replaceChildren(...(rows.length ? rows.flatMap(([name, weight]) => [html("dt", {}, name),
     html("dd", { class: "gate" }, bar(weight, 1 - weight, ["neural", "memory"])),
     html("dd", {}, weight.toFixed(3))]) : [html("dt", {}, "Nothing tested yet, or no gate.")]));
-  const wrong = [stats.learning_error && `Learning stopped: ${stats.learning_error}`,
+  const wrong = [...stats.defects, stats.learning_error && `Learning stopped: ${stats.learning_error}`,
     stats.writing_error && `No clicks are taken: ${stats.writing_error}`, ...stats.problems].filter(Boolean);
   $("problems").replaceChildren(...wrong.map((text) => html("p", {}, text)));
 }
