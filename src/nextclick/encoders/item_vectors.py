@@ -21,9 +21,6 @@ from nextclick.encoders.sifting import Sifted, scores_at, sift
 Rows = NDArray[np.float32]
 Bits = NDArray[np.uint16]
 
-_ONE = np.uint16(0x3F80)
-"""1 in bfloat16."""
-
 _AT_ONCE = 4096
 """Rows whose gradients are computed at once: they fit the second cache."""
 
@@ -207,29 +204,39 @@ def _scale(row: Rows) -> np.float32:
     return scale
 
 
+@numba.njit(cache=True, nogil=True)
+def _unit_before_ones(width: int, bits: Bits) -> Rows:
+    """Return room for a vector, with what stands behind it in `columns`."""
+    unit = np.zeros(max(width, bits.shape[1]), dtype=np.float32)
+    if bits.shape[1]:
+        unit[width] = 1
+    return unit
+
+
 @numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _write_half(row: Rows, scale: np.float32, unit: Rows, half: Bits) -> None:
-    """Write a row in bfloat16, rounded to the nearest number, and of two to the even one."""
-    width = len(row)
-    for dimension in range(width):
-        unit[dimension] = row[dimension] * scale
-    whole = unit.view(np.uint32)
-    for dimension in range(width):
+def _multiply(row: Rows, scale: np.float32, product: Rows) -> None:
+    for dimension in range(len(row)):
+        product[dimension] = row[dimension] * scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _round(whole: NDArray[np.uint32], half: Bits) -> None:
+    """Round to the nearest numbers of half the bits, and of two to the even one."""
+    for dimension in range(len(half)):
         value = whole[dimension]
-        even = (value >> np.uint32(16)) & np.uint32(1)
-        half[dimension] = np.uint16((value + np.uint32(0x7FFF) + even) >> np.uint32(16))
-    half[width] = _ONE
-    for dimension in range(width + 1, len(half)):
-        half[dimension] = 0
+        even = np.uint32(np.uint32(value >> np.uint32(16)) & np.uint32(1))
+        nearest = np.uint32(value + np.uint32(even + np.uint32(0x7FFF)))  # not in 64 bits
+        half[dimension] = np.uint16(np.uint32(nearest >> np.uint32(16)))
 
 
 @numba.njit(cache=True, nogil=True)
 def _lay_out(rows: Rows, places: Ints, scales: Rows, bits: Bits, cosine: bool) -> None:
-    unit = np.empty(rows.shape[1], dtype=np.float32)
+    unit = _unit_before_ones(rows.shape[1], bits)
     for place in places:
         scales[place] = _scale(rows[place]) if cosine else np.float32(1)
         if len(bits):
-            _write_half(rows[place], scales[place], unit, bits[place])
+            _multiply(rows[place], scales[place], unit)
+            _round(unit.view(np.uint32), bits[place])
 
 
 @numba.njit(cache=True, nogil=True, fastmath=_FAST)
@@ -243,7 +250,8 @@ def _descend(
     bits: Bits,
 ) -> None:
     start, stop, rate, cosine = how
-    unit = np.empty(rows.shape[1], dtype=np.float32)
+    unit = _unit_before_ones(rows.shape[1], bits)
+    whole = unit.view(np.uint32)
     for place in range(start, stop):
         row, gradient, new = rows[place], gradients[place - start], moved[place]
         scale, along = scales[place], np.float32(0)
@@ -256,4 +264,5 @@ def _descend(
             new[dimension] = row[dimension] - step * (gradient[dimension] - along * row[dimension])
         new_scales[place] = _scale(new) if cosine else np.float32(1)
         if len(bits):
-            _write_half(new, new_scales[place], unit, bits[place])
+            _multiply(new, new_scales[place], unit)
+            _round(whole, bits[place])

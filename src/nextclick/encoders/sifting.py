@@ -178,18 +178,22 @@ def _hold(
     scores: Rows, first: int, k: int, ranks: Ranks, count: int, limit: np.float32
 ) -> tuple[int, np.float32]:
     """Hold scores above the limit; return how many are held, and what is to be exceeded now."""
+    places = np.empty(_BLOCK, dtype=np.int64)
     for start in range(0, len(scores), _BLOCK):
         some = scores[start : start + _BLOCK]
         if not _any_above(some, limit):
             continue
-        for place in range(len(some)):
-            if some[place] > limit:
-                ranks[count] = _rank(some[place], first + start + place)
-                count += 1
-                if count == len(ranks):
-                    _keep_smallest(ranks, count, k)
-                    count = k
-                    limit = _score(ranks[k - 1])
+        n = 0
+        for place in range(len(some)):  # without a branch that nobody can foretell
+            places[n] = place
+            n += some[place] > limit
+        for place in places[:n]:
+            ranks[count] = _rank(some[place], first + start + place)
+            count += 1
+            if count == len(ranks):
+                _keep_smallest(ranks, count, k)
+                count = k
+                limit = _score(ranks[k - 1])
     return count, limit
 
 
