@@ -22,6 +22,8 @@ class AdamStep:
         Of its parameters, in their order.
     values
         What the parameters are before the step, if not what they are now.
+    parameters
+        Which of its parameters it is about, if not all.
 
     Examples
     --------
@@ -39,10 +41,11 @@ class AdamStep:
         optimizer: torch.optim.Adam,
         gradients: Sequence[Tensor],
         values: Sequence[Tensor] | None = None,
+        parameters: Sequence[Tensor] | None = None,
     ) -> None:
         (group,) = optimizer.param_groups
         self._optimizer = optimizer
-        self._parameters: list[Tensor] = group["params"]
+        self._parameters: Sequence[Tensor] = parameters or group["params"]
         self.ahead = [value.detach().clone() for value in values or self._parameters]
         self._twin = torch.optim.Adam(self.ahead, **optimizer.defaults)
         for parameter, ahead, gradient in zip(self._parameters, self.ahead, gradients, strict=True):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from nextclick.encoders.item_adam import AdamState
 from nextclick.encoders.item_vectors import Extra, ItemVectors
 
 
@@ -72,3 +73,46 @@ def test_a_descent_equals_autograd(cosine, half):
     np.testing.assert_array_equal(moved.scales[:n], anew.scales[:n])
     if half:
         assert torch.equal(moved.columns[:n], anew.columns[:n])
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("cosine", [True, False])
+def test_steps_of_adam_equal_torch(cosine, half):
+    vectors = made(cosine=cosine, half=half)
+    n = 8500
+    rows = torch.nn.Parameter(vectors.rows[:n].clone())
+    optimizer = torch.optim.Adam([rows], lr=0.01, fused=True)
+    precision = torch.bfloat16 if half else torch.float32
+    known = AdamState.of(torch.optim.Adam([vectors.rows], lr=0.01), vectors.rows)
+    for _ in range(3):
+        # Whole numbers: no gradient is so near to zero that rounding gives it another sign.
+        exponents = torch.randint(1, 3, (n, 6)).to(precision)
+        queries = torch.randint(1, 9, (6, 12)).to(precision)
+        clicked, seen = torch.tensor([7, 7, 8000, 3]), torch.tensor([7, 0, 0, 8499])
+        of_vectors, of_rows = torch.rand(4, 12), torch.rand(4, 12)
+        scored = plain(rows, cosine=cosine)
+        gradient = (exponents.float() @ queries.float()).index_add(0, clicked, of_vectors)
+        optimizer.zero_grad()
+        ((scored * gradient).sum() + (rows[seen] * of_rows).sum()).backward()
+        optimizer.step()
+
+        before = vectors.rows.clone(), known.first.clone()
+        extra = Extra.of(clicked, of_vectors, seen, of_rows)
+        moved, ahead = vectors.adapted(exponents, queries, extra, known)
+        assert torch.equal(vectors.rows, before[0])
+        assert torch.equal(known.first, before[1])
+        vectors, known = moved, ahead
+    usual = torch.arange(n) != 3  # a row of zeros has no direction
+    kept = optimizer.state[rows]
+    assert known.step == kept["step"] == 3
+    difference = (vectors.rows[:n][usual] - rows.detach()[usual]).abs()
+    assert (difference > 1e-4).float().mean() < 0.01  # where gradients are next to nothing
+    largest = kept["exp_avg"][usual].abs().max()
+    torch.testing.assert_close(
+        known.first[:n][usual] / largest, kept["exp_avg"][usual] / largest, rtol=1e-2, atol=1e-4
+    )
+    assert (known.first[n:] == 0).all()
+    anew = ItemVectors.of(vectors.rows, cosine=cosine, half=half)
+    np.testing.assert_array_equal(vectors.scales[:n], anew.scales[:n])
+    if half:
+        assert torch.equal(vectors.columns[:n], anew.columns[:n])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nextclick.clicks import Ints
+from nextclick.encoders.item_adam import AdamState
 from nextclick.encoders.sifting import Sifted, scores_at, sift
 
 Rows = NDArray[np.float32]
@@ -106,7 +107,12 @@ class ItemVectors:
         return columns
 
     def descended(
-        self, exponents: Tensor, queries: Tensor, extra: Extra, rate: float
+        self,
+        exponents: Tensor,
+        queries: Tensor,
+        extra: Extra,
+        rate: float,
+        spare: ItemVectors | None = None,
     ) -> ItemVectors:
         """Return the vectors after a step of plain gradient descent; these stay as they are.
 
@@ -118,10 +124,10 @@ class ItemVectors:
             More gradients, of a few items.
         rate
             The learning rate.
+        spare
+            Vectors that are no longer needed: the new ones take their memory, if they fit.
         """
-        moved = ItemVectors._empty(
-            torch.empty_like(self.rows), cosine=self.cosine, half=self.columns is not None
-        )
+        moved = self._to_be_moved(spare)
         rows, new_rows, bits = self.rows.numpy(), moved.rows.numpy(), moved._bits()
         product = exponents.new_empty(_AT_ONCE, queries.shape[1])
         gradients = queries.new_empty(_AT_ONCE, queries.shape[1], dtype=torch.float32)
@@ -135,6 +141,43 @@ class ItemVectors:
         moved.rows[torch.from_numpy(extra.items)] -= rate * direct
         moved.lay_out(extra.items)
         return moved
+
+    def adapted(
+        self,
+        exponents: Tensor,
+        queries: Tensor,
+        extra: Extra,
+        adam: AdamState,
+        spare: tuple[ItemVectors | None, AdamState | None] = (None, None),
+    ) -> tuple[ItemVectors, AdamState]:
+        """Return the vectors, and what Adam knows, after a step of Adam; these stay as they are.
+
+        The parameters are those of `descended`, with what Adam knows now.
+        """
+        n = len(exponents)
+        moved, ahead = self._to_be_moved(spare[0]), adam.ahead(n, spare[1])
+        rows, new_rows, bits = self.rows.numpy(), moved.rows.numpy(), moved._bits()
+        direct = extra.of_rows + self._through(extra)
+        product = exponents.new_empty(_AT_ONCE, queries.shape[1])
+        gradients = queries.new_empty(_AT_ONCE, queries.shape[1], dtype=torch.float32)
+        for start in range(0, n, _AT_ONCE):
+            stop = min(start + _AT_ONCE, n)
+            here = gradients[: stop - start]
+            torch.mm(exponents[start:stop], queries, out=product[: stop - start])
+            here.copy_(product[: stop - start])
+            if self.cosine:
+                _project(rows, self.scales, start, here.numpy())
+            few = slice(*np.searchsorted(extra.items, (start, stop)))
+            here[torch.from_numpy(extra.items[few] - start)] += direct[few]
+            adam.move(rows, here.numpy(), start, ahead, new_rows)
+            _lay_out(new_rows, np.arange(start, stop), moved.scales, bits, self.cosine)
+        return moved, ahead
+
+    def _to_be_moved(self, spare: ItemVectors | None) -> ItemVectors:
+        if spare is not None and spare is not self and spare.rows.shape == self.rows.shape:
+            return spare
+        rows = torch.empty_like(self.rows)
+        return ItemVectors._empty(rows, cosine=self.cosine, half=self.columns is not None)
 
     def _through(self, extra: Extra) -> Tensor:
         """Return gradients with respect to rows for those with respect to vectors."""
@@ -237,6 +280,19 @@ def _lay_out(rows: Rows, places: Ints, scales: Rows, bits: Bits, cosine: bool) -
         if len(bits):
             _multiply(rows[place], scales[place], unit)
             _round(unit.view(np.uint32), bits[place])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _project(rows: Rows, scales: Rows, start: int, gradients: Rows) -> None:
+    """Make gradients of rows of those of their directions."""
+    for place in range(len(gradients)):
+        row, gradient = rows[start + place], gradients[place]
+        scale, along = scales[start + place], np.float32(0)
+        for dimension in range(len(row)):
+            along += row[dimension] * gradient[dimension]
+        along *= scale * scale
+        for dimension in range(len(row)):
+            gradient[dimension] = scale * (gradient[dimension] - along * row[dimension])
 
 
 @numba.njit(cache=True, nogil=True, fastmath=_FAST)

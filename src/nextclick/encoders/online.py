@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from torch.nn import functional
 from nextclick.adam import AdamStep
 from nextclick.clicks import Contexts, Ints, Mask
 from nextclick.encoders.base import Encoder
+from nextclick.encoders.item_adam import AdamState
 from nextclick.encoders.item_vectors import Extra, ItemVectors
 from nextclick.encoders.packing import Packing
-from nextclick.encoders.softmax import Softmax, cross_entropy
+from nextclick.encoders.softmax import Scratch, Softmax, cross_entropy
 from nextclick.settings import Settings
 
 
@@ -70,6 +71,23 @@ class Batch:
         return cls(contexts, Packing.of(contexts, device), torch.from_numpy(clicked).to(device))
 
 
+@dataclass(eq=False)
+class Spare:
+    """Memory to plan a step in: to get tens of megabytes anew takes as long as a product of them.
+
+    Parameters
+    ----------
+    scratch
+        Where scores are computed.
+    vectors, adam
+        What the last step made obsolete.
+    """
+
+    scratch: Scratch = field(default_factory=Scratch)
+    vectors: ItemVectors | None = None
+    adam: AdamState | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class PlannedStep:
     """What a step of an encoder leads to.
@@ -82,38 +100,50 @@ class PlannedStep:
         All embeddings after the step.
     vectors
         What items are scored by then, if that is kept ready.
+    adam
+        What Adam knows of the embeddings then, if it moved them and `by_adam` does not.
     """
 
     by_adam: AdamStep
     items: Tensor
     vectors: ItemVectors | None
+    adam: AdamState | None = None
 
 
-def plan_descent(
+def plan_step(
     encoder: Encoder,
     vectors: ItemVectors,
     optimizer: torch.optim.Adam,
     batch: Batch,
     n_items: int,
-    rate: float,
+    rate: float | None,
+    spare: Spare,
 ) -> PlannedStep:
-    """Plan a step on the mean cross-entropy of a batch, on the CPU: plain descent for the items.
+    """Plan a step on the mean cross-entropy of a batch, on the CPU.
 
-    The same as autograd would do with `cross_entropy`, in a few passes over the items.
+    The same as autograd would do with `cross_entropy`, in a few passes over the items: these move
+    by plain descent or, without a rate, by Adam.
     """
     embedded = functional.embedding(batch.packing.items, vectors.rows).requires_grad_()
     queries = encoder.queries(encoder.encode_last(embedded, batch.packing))
     asked, n = queries.detach(), len(queries)
     columns = vectors.wide(n_items)
-    said = Softmax.of(asked, columns, encoder.score_bound)
+    said = Softmax.of(asked, columns, encoder.score_bound, spare.scratch)
     of_queries = (said.means - vectors.units(batch.clicked.numpy())) / n
     of_embedded, *of_network = torch.autograd.grad(
         queries, [embedded, *encoder.network()], of_queries
     )
     extra = Extra.of(batch.clicked, asked / -n, batch.packing.items, of_embedded)
     shares = (asked / (n * said.sums)).to(columns.dtype)
-    moved = vectors.descended(said.exponents, shares, extra, rate)
-    return PlannedStep(AdamStep(optimizer, of_network), moved.rows, moved)
+    by_adam = AdamStep(optimizer, of_network, parameters=encoder.network())
+    if rate is not None:
+        moved = vectors.descended(said.exponents, shares, extra, rate, spare.vectors)
+        return PlannedStep(by_adam, moved.rows, moved)
+    known = AdamState.of(optimizer, encoder.items)
+    moved, ahead = vectors.adapted(
+        said.exponents, shares, extra, known, (spare.vectors, spare.adam)
+    )
+    return PlannedStep(by_adam, moved.rows, moved, ahead)
 
 
 def plan_by_autograd(

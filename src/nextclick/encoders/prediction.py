@@ -17,6 +17,8 @@ from nextclick.encoders.sifting import Sifted
 class Prediction:
     """P_N for some contexts: the softmax of their scores over the catalog.
 
+    To be asked before the model learns more than one step.
+
     Parameters
     ----------
     representations

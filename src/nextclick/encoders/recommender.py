@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from torch.nn import functional
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Ints, Transitions
 from nextclick.encoders.base import Encoder, EncoderSettings
 from nextclick.encoders.calibration import fitted_temperature
+from nextclick.encoders.item_adam import AdamState
 from nextclick.encoders.item_vectors import ItemVectors
 from nextclick.encoders.losses import RANKING
 from nextclick.encoders.narm import NarmSettings
@@ -22,9 +22,10 @@ from nextclick.encoders.online import (
     Batch,
     OnlineSettings,
     PlannedStep,
+    Spare,
     placed,
     plan_by_autograd,
-    plan_descent,
+    plan_step,
 )
 from nextclick.encoders.packing import Packing
 from nextclick.encoders.prediction import Prediction
@@ -98,6 +99,7 @@ class NeuralRecommender(Recommender):
         self._half = half_precision(self.settings.training.precision, self._device)
         self._vectors = self._vectors_of(self._encoder.items)
         self._clicked = Growing(np.zeros(0, dtype=np.bool_))
+        self._spare = Spare()
 
     @property
     def label(self) -> str:
@@ -116,7 +118,7 @@ class NeuralRecommender(Recommender):
         queries, vectors, n_items = self._encoder.queries(states), self._vectors, self.n_items
         if vectors is None:
             return _prediction(states, queries @ self._encoder.vectors().T, k)
-        # The vectors of these items stay as they are: a step puts others in their place.
+        # The vectors of these items stay as they are until the step after the next is planned.
         return Prediction(
             states.numpy(),
             vectors.best(queries, n_items, k),
@@ -185,7 +187,11 @@ class NeuralRecommender(Recommender):
             encoder = self._encoder
             now = encoder.items.data
             step.by_adam.take()
+            self._spare.vectors = self._vectors
             encoder.items.data, self._vectors = step.items, step.vectors
+            if step.adam is not None:
+                self._spare.adam = AdamState.of(self._optimizer, encoder.items)
+                self._optimizer.state[encoder.items] = step.adam.kept()
             if len(now) > len(step.items):
                 _grow_rows(encoder.items, len(now), self._optimizer)
             came_since = slice(n_items, encoder.n_items)
@@ -203,12 +209,12 @@ class NeuralRecommender(Recommender):
             rows, places = placed(encoder, rows, batch, new, online.new_item_pull, n_items)
             vectors = None if vectors is None else vectors.with_rows(rows, places)
         rate = online.item_learning_rate
-        if vectors is not None and rate is not None:
-            return plan_descent(encoder, vectors, self._optimizer, batch, n_items, rate)
-        step = plan_by_autograd(
+        if vectors is not None:
+            how = n_items, rate, self._spare
+            return plan_step(encoder, vectors, self._optimizer, batch, *how)
+        return plan_by_autograd(
             encoder, rows, self._optimizer, batch, n_items, rate, half=self._half
         )
-        return replace(step, vectors=self._vectors_of(step.items))
 
     def _last_states(self, contexts: Contexts) -> Tensor:
         packing = Packing.of(contexts, self._device)

@@ -22,6 +22,7 @@ from torch.nn.utils.rnn import PackedSequence
 from nextclick.clicks import Ints
 from nextclick.encoders.exponential import exponential
 from nextclick.encoders.packing import Packing
+from nextclick.encoders.products import product
 
 Rows = NDArray[np.float32]
 
@@ -65,7 +66,7 @@ class _States(Function):
         state_bias: Tensor,
         sizes: Ints,
     ) -> Tensor:
-        given = torch.addmm(click_bias, clicks, of_clicks.t())
+        given = product(clicks, of_clicks, click_bias)
         n, hidden = len(clicks), of_states.shape[1]
         states, before = clicks.new_empty(n, hidden), clicks.new_empty(n, hidden)
         recalled = clicks.new_empty(n, hidden)
@@ -94,9 +95,9 @@ class _States(Function):
             (to_given.numpy(), to_recalled.numpy()),
         )
         return (
-            to_given @ of_clicks,
-            to_given.t() @ clicks,
-            to_recalled.t() @ before,
+            product(to_given, of_clicks.t()),
+            product(to_given.t(), clicks.t()),
+            product(to_recalled.t(), before.t()),
             to_given.sum(0),
             to_recalled.sum(0),
             None,
@@ -145,7 +146,7 @@ def _add_product(vector: Rows, matrix: Rows, product: Rows) -> None:
             product[column] += vector[row] * matrix[row, column]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")  # no check for zero
 def _open_gates(gates: Rows, now: Rows, before: Rows, state: Rows) -> None:
     """Make gates of what the click gives, and a state of them and the state before."""
     width = len(state)
@@ -161,7 +162,7 @@ def _open_gates(gates: Rows, now: Rows, before: Rows, state: Rows) -> None:
         state[unit] = new + keeps[unit] * (before[unit] - new)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=_FAST, inline="always")
+@numba.njit(cache=True, nogil=True, fastmath=_FAST, inline="always", error_model="numpy")
 def _sigmoid(x: np.float32) -> np.float32:
     power = exponential(-abs(x))
     numerator = np.float32(1) if x >= 0 else power

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nextclick.clicks import Ints
 from nextclick.encoders.exponential import exponential
+from nextclick.encoders.products import product
 
 Rows = NDArray[np.float32]
 Ranks = NDArray[np.uint64]
@@ -98,11 +99,7 @@ def _products(queries: Tensor, rows: Tensor) -> Tensor:
         few = torch.empty(len(queries), len(rows))
         _few_products(rows.numpy(), queries.numpy(), few.numpy())
         return few
-    # The product that torch takes for float32 uses half of what an AMD with AVX-512 can do.
-    if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call] # no types in torch
-        products: Tensor = torch.ops.mkldnn._linear_pointwise(queries, rows, None, "none", [], "")
-        return products
-    return queries @ rows.t()
+    return product(queries, rows)
 
 
 @numba.njit(cache=True, nogil=True, fastmath=_FAST)
