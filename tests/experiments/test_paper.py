@@ -383,6 +383,7 @@ def test_what_is_not_there_is_marked(periods: Path, tmp_path: Path, capsys: Capt
     assert found["cells"]["narm"] is None
     text = Path(found["reports"][1]).read_text(encoding="utf-8")
     assert "Not complete: 1 of" in text
+    assert re.search(r"In all, networks included: time order \d+ minutes, item-hash order 0", text)
     assert "…: not yet run." in text
     assert main([*command, "--list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found["cells"]
@@ -396,6 +397,7 @@ def test_facts_say_how_a_result_came_to_be(study: Study) -> None:
     )
     assert facts["cell"] == study.cells["s-sknn"].model_dump(mode="json")
     assert set(facts["seconds"]) == {"building", "evaluation"}
+    assert facts["processor_seconds"] > 0
     assert facts["versions"]["nextclick"]
     assert facts["answer_seconds"] > 0
 

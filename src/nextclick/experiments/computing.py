@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,13 @@ def train(network: Network, data: PreparedData, store: Store, runtime: Runtime) 
     runtime = replace(runtime, seed=network.seed, checkpoint=store.checkpoint(key))
     settings = {"encoder": network.encoder, "training": network.training}
     began_before = store.checkpoint(key).exists()
-    started = perf_counter()
+    started, used = perf_counter(), process_time()
     model = NeuralRecommender(NeuralSettings.model_validate(settings), runtime)
     model.fit(data.train, validation=data.validation, catalog=data.catalog, absorb=False)
     facts = {
         "network": network.model_dump(mode="json"),
         "seconds": perf_counter() - started,
+        "processor_seconds": process_time() - used,
         "resumed": began_before,
         **_circumstances(runtime),
     }
@@ -48,7 +49,7 @@ def train(network: Network, data: PreparedData, store: Store, runtime: Runtime) 
 def compute(cell: Cell, data: PreparedData, store: Store, runtime: Runtime) -> None:
     """Evaluate a cell, whose network is there if it needs one, and keep what came of it."""
     runtime = replace(runtime, seed=cell.seed)
-    started = perf_counter()
+    started, used = perf_counter(), process_time()
     model = build(cell, data, store, runtime)
     built = perf_counter()
     evaluation = _evaluated(cell, model, data)
@@ -57,6 +58,7 @@ def compute(cell: Cell, data: PreparedData, store: Store, runtime: Runtime) -> N
         "cell": cell.model_dump(mode="json"),
         "label": model.label,
         "seconds": {"building": built - started, "evaluation": done - built},
+        "processor_seconds": process_time() - used,
         "answer_seconds": answer_seconds(model, data.test.transitions().contexts),
         **_circumstances(runtime),
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from nextclick.experiments.report import Table, Text
 from nextclick.experiments.rows import row_settings
 from nextclick.experiments.study import Study
-from nextclick.experiments.tables.layout import MISSING
+from nextclick.experiments.tables.layout import MISSING, NONE
 
 DEVIATIONS = (
     "The networks are trained as this project trains them (cosine scores, one learning-rate cycle "
@@ -55,16 +57,18 @@ def _networks(study: Study) -> Table:
                 f"{cell.network.encoder['kind']}, {cell.network.training['loss']['kind']}",
                 cell.order,
                 f"{facts['seconds']:,.0f}" if facts else MISSING,
+                _processor(facts),
                 f"{facts['threads']}" if facts else MISSING,
                 "yes" if facts and facts["resumed"] else "no" if facts else MISSING,
             ]
         )
     return Table(
         "The networks",
-        ["network", "order", "seconds", "threads", "resumed"],
+        ["network", "order", "seconds", "of a core", "threads", "resumed"],
         rows,
         text_columns=2,
-        note="Of a training that was resumed, only the last stretch is counted.",
+        note="Of a core: the seconds in which it computed, however busy the machine was. Of a "
+        "training that was resumed, only the last stretch is counted.",
     )
 
 
@@ -73,18 +77,50 @@ def _cells(study: Study) -> Table:
     for name in study.cells:
         outcome = study.outcomes.get(name)
         if outcome is None:
-            rows.append([name, MISSING, MISSING])
+            rows.append([name, *[MISSING] * 3])
             continue
-        seconds = outcome.facts["seconds"]
-        rows.append([name, f"{len(outcome.evaluation):,}", f"{sum(seconds.values()):,.0f}"])
+        facts = outcome.facts
+        seconds = f"{sum(facts['seconds'].values()):,.0f}"
+        rows.append([name, f"{len(outcome.evaluation):,}", seconds, _processor(facts)])
     there = len(study.outcomes)
     return Table(
         "Every cell",
-        ["cell", "tests", "seconds"],
+        ["cell", "tests", "seconds", "of a core"],
         rows,
         note=f"{there} of {len(study.cells)} are there. Each is computed by: nextclick paper "
-        f"{study.data_set} --only CELL, and kept; what is there is not computed again.",
+        f"{study.data_set} --only CELL, and kept; what is there is not computed again. Cells that "
+        f"are the same share one computation. {_in_all(study)}",
     )
+
+
+def _processor(facts: Mapping[str, Any] | None) -> str:
+    """Return the seconds that a core computed, which other work on the machine does not change."""
+    if facts is None:
+        return MISSING
+    return f"{facts['processor_seconds']:,.0f}" if "processor_seconds" in facts else NONE
+
+
+def _in_all(study: Study) -> str:
+    """Return what all that is there took, by the order of the sessions."""
+    sums = []
+    for order in study.data:
+        facts: dict[str, Mapping[str, Any]] = {}
+        for name, outcome in study.outcomes.items():
+            if study.cells[name].order == order:
+                facts[study.key(name)] = outcome.facts
+                network = study.network_facts(name)
+                if network:
+                    facts[str(network["network"])] = network
+        sums.append(f"{order} order {sum(map(_seconds, facts.values())) / 60:,.0f} minutes")
+    return f"In all, networks included: {', '.join(sums)} of a core."
+
+
+def _seconds(facts: Mapping[str, Any]) -> float:
+    """Return the seconds of a core; those that went by where they were not counted."""
+    gone = facts["seconds"]
+    known: float = sum(gone.values()) if isinstance(gone, Mapping) else gone
+    used: float = facts.get("processor_seconds", known)
+    return used
 
 
 def circumstances(study: Study) -> str:
