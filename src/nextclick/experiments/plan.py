@@ -169,11 +169,12 @@ class _Maker:
         }
 
     def losses(self) -> dict[str, Cell]:
+        """Return GRU4Rec by each loss, with the settings that suit it."""
         cells = {}
         for loss in LOSSES:
-            settings = {"training": {"loss": {"kind": loss}}}
-            cells[f"loss/{loss}"] = self._row("gru4rec", settings)
-            cells[f"loss/{loss}-validation"] = self._row("gru4rec", settings, on="validation")
+            row = "gru4rec" if loss == "cross-entropy" else f"gru4rec-{loss}"
+            cells[f"loss/{loss}"] = self._row(row)
+            cells[f"loss/{loss}-validation"] = self._row(row, on="validation")
         return cells
 
     def rates(self) -> dict[str, Cell]:

@@ -33,8 +33,9 @@ def parts(study: Study) -> list[Table]:
             METRICS,
             rows,
             "TOP1-max and BPR-max rank against the batch's items and extra items sampled by "
-            "popularity; they give no probabilities, which a temperature fitted to the validation "
-            f"part makes of their scores. Online all go on with cross-entropy.{said}",
+            "popularity, with inner products for scores, which suit them better than cosines; they "
+            "give no probabilities, which a temperature fitted to the validation part makes of "
+            f"their scores. Online all go on with cross-entropy.{said}",
             emphasise=False,
         )
     ]
