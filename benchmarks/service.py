@@ -8,6 +8,7 @@ from then.
     python benchmarks/service.py --data prepared/diginetica --rates 250 500 1000
     python benchmarks/service.py --data prepared/diginetica --find
     python benchmarks/service.py --data prepared/diginetica --rates 500 --recover
+    python benchmarks/service.py --data prepared/diginetica --rates 200 --snapshots
     python benchmarks/service.py --items 100000 --rates 250
 
 With --data, visitors click as in the test part, and the memory holds the transitions before it;
@@ -26,6 +27,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -43,6 +45,9 @@ START = 300
 
 AIM = 50.0
 """Milliseconds that nine of ten answers are to stay within (--find)."""
+
+SNAPSHOT_PAUSE = 1.0
+"""Seconds between two snapshots (--snapshots)."""
 
 BEHIND = 1.0
 """Seconds that learning may be behind the clicks, for a rate to count as kept up with (--find)."""
@@ -119,6 +124,11 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=5)
     parser.add_argument("--find", action="store_true", help="the highest rate with p90 < 50 ms")
     parser.add_argument("--recover", action="store_true", help="time a start and a replay")
+    parser.add_argument(
+        "--snapshots",
+        action="store_true",
+        help="each load again while one snapshot follows the other",
+    )
     parser.add_argument("--without-learning", action="store_true")
     parser.add_argument("--threads", type=int, help="of the service")
     parser.add_argument("--work", type=Path, help="where to keep model and state between runs")
@@ -155,6 +165,9 @@ def measure(work: Path, arguments: argparse.Namespace) -> None:
         else:
             for rate in arguments.rates:
                 _load(running, visits, rate, arguments)
+                if arguments.snapshots:
+                    with _snapshots(running):
+                        _load(running, visits, rate, arguments)
         if arguments.recover:
             running = _recover(running, state, arguments)
     finally:
@@ -198,6 +211,28 @@ def _load(
         _note(arguments, load, figures, behind)
     running.wait_until_learned()
     return load, behind
+
+
+@contextlib.contextmanager
+def _snapshots(running: Running) -> Iterator[None]:
+    """Let the service take snapshots, one after the other with a pause between."""
+    done, seconds = threading.Event(), []
+
+    def take() -> None:
+        while not done.wait(SNAPSHOT_PAUSE):
+            asked = urllib.request.Request(running.url + "/v1/admin/snapshot", method="POST")
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                seconds.append(json.load(answer)["seconds"])
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        taker.join()
+    told = ", ".join(f"{each:.2f}" for each in seconds)
+    print(f"          {len(seconds)} snapshots meanwhile, each written in (s): {told}", flush=True)
 
 
 def _find(

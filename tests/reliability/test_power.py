@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -43,11 +44,27 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
+@pytest.fixture
+def kept_folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Where the record is; `NEXTCLICK_POWER` names a directory that a later run goes on from."""
+    given = os.environ.get("NEXTCLICK_POWER")
+    if given is None:
+        return tmp_path
+    folder = Path(given).absolute() / re.sub(r"\W+", "-", request.node.name).strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def recorded(
     recorder: Path, folder: Path, models: Sequence[Path], keep_log: float | None, rounds: int
 ) -> list[Step]:
-    """Let a service live, and return all it did to its files."""
-    root = folder / "root"
+    """Let a service live, and return all it did to its files; as the folder has it, if it does."""
+    record = folder / "record"
+    if record.exists():
+        return list(steps(record))
+    root, aside = folder / "root", folder / "record.partial"
+    shutil.rmtree(root, ignore_errors=True)
+    aside.unlink(missing_ok=True)
     root.mkdir()
     day = json.dumps([str(root / "state"), [str(model) for model in models], keep_log, rounds])
     done = subprocess.run(
@@ -57,7 +74,7 @@ def recorded(
             "OMP_NUM_THREADS": "1",
             "LD_PRELOAD": str(recorder),
             "RECORD_ROOT": str(root),
-            "RECORD_TO": str(folder / "record"),
+            "RECORD_TO": str(aside),
         },
         capture_output=True,
         text=True,
@@ -65,7 +82,8 @@ def recorded(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    return list(steps(folder / "record"))
+    aside.rename(record)
+    return list(steps(record))
 
 
 class Expected:
@@ -92,8 +110,14 @@ class Expected:
     def _pupil(path: Path) -> Pupil:
         return Pupil(persistence.load(path, digests.RUNTIME), threading.Lock())
 
-    def check(self, state: Path, model: Path, kept: dict[int, str], *, all_kept: bool) -> None:
-        """Recover a directory, and check what is there."""
+    def recover(self, state: Path, model: Path, *, whole: bool) -> tuple[int, dict[int, str]]:
+        """Recover a directory, check what is there, and return up to where, and which events.
+
+        Parameters
+        ----------
+        whole
+            Whether nothing was deleted, so that all events must be there.
+        """
         files = StateDirectory(state, EngineSettings(), digests.RUNTIME, threading.Lock())
         try:
             learning, live = files.recover(model)
@@ -101,15 +125,15 @@ class Expected:
             for records in files.log.read(learning.position):
                 for record in records:
                     learning.take(record)
-            assert max(kept, default=0) <= learning.position
             assert digests.of_learning(learning) == self.learned[learning.position]
             assert list(live.sessions) == list(learning.sessions)
-            if all_kept:
+            events = {}
+            if whole:
                 there = [record for records in files.log.read(0) for record in records]
                 assert there == self.records[: len(there)]
                 events = {record.number: record.event_id for record in there if record.event_id}
-                assert all(events[number] == event for number, event in kept.items())
                 assert set(events.values()) <= self.sent
+            return learning.position, events
         finally:
             files.close()
 
@@ -120,55 +144,73 @@ def test_power_loss_at_every_write(
     keep_log: float | None,
     recorder: Path,
     saved: Callable[[str], Path],
-    tmp_path: Path,
+    kept_folder: Path,
     fast_disk: Path,
     amount: Any,
     tell: Any,
 ) -> None:
-    models = [saved("popularity"), saved("s-sknn")]
-    done = recorded(recorder, tmp_path, models, keep_log, rounds=int(amount("rounds", 5, 8)))
+    models = [kept(saved(name), kept_folder / name) for name in ("popularity", "s-sknn")]
+    done = recorded(recorder, kept_folder, models, keep_log, rounds=int(amount("rounds", 5, 8)))
     expected = Expected(done, models)
     every = int(amount("every_write", 60, 1))
-    chance = random.Random(1)
-    disk = Disk(str(tmp_path / "root"))
-    kept: dict[int, str] = {}
+    until = time.monotonic() + 60 * amount("minutes", 60, 24 * 60)
+    progress = kept_folder / "checked"
+    checked = int(progress.read_text()) if progress.exists() else 0
+    disk = Disk(str(kept_folder / "root"))
+    acknowledged: dict[int, str] = {}
     counts: Counter[str] = Counter()
-    seen: set[str] = set()
+    recovered: dict[str, tuple[int, dict[int, str]]] = {}
     began = time.monotonic()
     for place, step in enumerate(done):
         disk.take(step)
         if step.op == "N":
             note = json.loads(step.path)
             if note[0] == "kept":
-                kept[note[2]] = note[1]
+                acknowledged[note[2]] = note[1]
             continue
         counts["writes"] += 1
-        if counts["writes"] % every:
+        if counts["writes"] % every or counts["writes"] <= checked:
             continue
+        if time.monotonic() > until:
+            break
+        chance = random.Random(place)
         for mode in MODES:
             cut = fast_disk / "cut"
             shutil.rmtree(cut, ignore_errors=True)
             cut.mkdir()
             disk.write(cut, mode, chance)
-            print_ = fingerprint(cut, max(kept, default=0))
-            if print_ in seen:
-                continue
-            seen.add(print_)
-            counts[mode] += 1
+            print_ = fingerprint(cut)
             try:
-                expected.check(cut / "state", models[0], kept, all_kept=keep_log is None)
+                if print_ not in recovered:
+                    counts[mode] += 1
+                    recovered[print_] = expected.recover(
+                        cut / "state", models[0], whole=keep_log is None
+                    )
+                position, events = recovered[print_]
+                assert max(acknowledged, default=0) <= position
+                if keep_log is None:
+                    assert acknowledged.items() <= events.items()
             except BaseException as error:
                 raise AssertionError(f"{mode} after step {place}: {step[:4]}") from error
+        progress.write_text(str(counts["writes"]))
     tell(
         keep_log=keep_log,
         **counts,
-        acknowledged=len(kept),
+        of=sum(step.op != "N" for step in done),
+        acknowledged=len(acknowledged),
         seconds=round(time.monotonic() - began),
     )
 
 
-def fingerprint(folder: Path, kept: int) -> str:
-    sum_ = hashlib.sha256(str(kept).encode())
+def kept(model: Path, path: Path) -> Path:
+    """Keep a model beside the record that names it."""
+    if not path.exists():
+        shutil.copytree(model, path)
+    return path
+
+
+def fingerprint(folder: Path) -> str:
+    sum_ = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         sum_.update(str(path.relative_to(folder)).encode())
         if path.is_file():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -53,7 +55,7 @@ class Keeper:
         self._tried = time.monotonic()
         self._failed = False
         self._writing: Future[Path] | None = None
-        self.background = ThreadPoolExecutor(1, "background")
+        self.background = ThreadPoolExecutor(1, "background", initializer=_give_way)
 
     @property
     def position(self) -> int:
@@ -109,3 +111,9 @@ class Keeper:
         problems = self.state.problems
         problems.append(problem)
         del problems[:-_PROBLEMS]
+
+
+def _give_way() -> None:
+    """Leave the cores to those who answer: this thread runs on what they do not take."""
+    with suppress(OSError):  # a system where a thread has no priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

@@ -16,6 +16,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from nextclick.serving.limits import Limits
 from nextclick.serving.refusals import RefusalError, over_limit
 
+AT_ONCE = 20
+"""Slow connections that are closed before others are looked after."""
+
 
 class Connection(HttpToolsProtocol):
     """A connection that knows since when it waits for the client."""
@@ -115,8 +118,11 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-def close_the_slow(connections: Iterable[Any], limits: Limits) -> int:
-    """Close connections whose client has been too slow, and return how many."""
+async def close_the_slow(connections: Iterable[Any], limits: Limits) -> int:
+    """Close connections whose client has been too slow, and return how many.
+
+    Thousands may be: who is answered meanwhile waits for a few of them only.
+    """
     latest = monotonic() - limits.request_seconds
     closed = 0
     for connection in tuple(connections):
@@ -135,4 +141,6 @@ def close_the_slow(connections: Iterable[Any], limits: Limits) -> int:
         else:
             continue
         closed += 1
+        if closed % AT_ONCE == 0:
+            await asyncio.sleep(0)
     return closed

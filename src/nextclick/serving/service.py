@@ -139,7 +139,7 @@ class Service:
         while True:
             await asyncio.sleep(1)
             try:
-                slow = close_the_slow(self.connections, self.limits)
+                slow = await close_the_slow(self.connections, self.limits)
                 if slow:
                     event("slow_clients_closed", connections=slow)
                 self.keys.refresh()
