@@ -270,3 +270,26 @@ def test_the_page_is_fast(look: Any, shop: Any) -> None:
         page.reload()
         page.wait_for_selector("#tiles dd")
         assert time.perf_counter() - started < 5  # a tenth of that on a machine that is not busy
+
+
+@pytest.mark.parametrize(
+    ("values", "axis"),
+    [
+        ([0, 0], ["0", "0.25", "0.5", "0.75", "1"]),
+        ([0.5, 0.96], ["0", "0.25", "0.5", "0.75", "1"]),
+        ([3, 24], ["0", "10", "20", "30"]),
+    ],
+)
+def test_an_axis_fits_what_is_on_it(
+    values: list[float], axis: list[str], service: Any, look: Callable[..., Any]
+) -> None:
+    """Where nothing happens there is an axis too, and that of shares ends at 1."""
+    draw = """async (points) => {
+      const place = document.createElement("div");
+      const charts = await import("/pages/charts.js");
+      charts.lines(place, [{ name: "it", points }], String, "it");
+      return [...place.querySelectorAll("text[text-anchor=end]")].map((tick) => tick.textContent);
+    }"""
+    with look(service.url) as page:
+        ticks = page.evaluate(draw, [[10 * n, value] for n, value in enumerate(values)])
+    assert ticks[: len(axis)] == axis

@@ -49,8 +49,10 @@ export function lines(place, series, format, label) {
   const WIDTH = Math.max(240, place.clientWidth); // a unit is a pixel: text stays as large as it is
   const times = all.map(([x]) => x);
   const first = Math.min(...times), last = Math.max(...times), span = Math.max(last - first, 1);
-  const gap = step(Math.max(...all.map(([, y]) => y), 1e-9) * 1.05, 4);
-  const most = gap * Math.ceil((Math.max(...all.map(([, y]) => y)) * 1.05) / gap) || 1;
+  const peak = Math.max(...all.map(([, y]) => y)) || 1; // where all is 0, an axis all the same
+  const top = peak > 1 ? 1.05 * peak : Math.min(1.05 * peak, 1); // no share is above 1
+  const gap = step(top, 4);
+  const most = gap * Math.ceil(top / gap - 1e-9);
   const x = (time) => LEFT + ((time - first) / span) * (WIDTH - LEFT - RIGHT);
   const y = (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM);
 
