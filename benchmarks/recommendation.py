@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
 from nextclick.catalog import Catalog
 from nextclick.clicks import Contexts, Ints, Transitions
@@ -54,7 +53,7 @@ def filled(catalog: Catalog, transitions: Transitions, threads: int) -> MemoryAu
 def written_out(model: MemoryAugmented, context: Contexts, k: int) -> Ints:
     """Recommend the obvious way: the whole softmax, the whole mixture, sorted."""
     said = model._consult(context)
-    neural = torch.softmax(said.neural.scores, dim=1).numpy()
+    neural = said.neural.at(np.arange(model.n_items)[None])
     memory = np.zeros_like(neural)
     voted = said.votes
     for item, probability in zip(voted.items[0], voted.probabilities[0], strict=True):

@@ -10,6 +10,8 @@ from nextclick.errors import BadInputError
 from nextclick.gate import GateSettings
 from nextclick.memory.base import MemorySettings
 from nextclick.memory_augmented import MemoryAugmented, MemoryAugmentedSettings, paper_settings
+from nextclick.memory_augmented.compiled import CompiledConsultation
+from nextclick.memory_augmented.consultation import Consultation
 from nextclick.runtime import Runtime
 
 RUNTIME = Runtime(seed=2, threads=1, show_progress=False)
@@ -316,3 +318,32 @@ def test_a_network_of_other_data_is_refused():
     more.know(neural.n_items + 1)
     with pytest.raises(BadInputError, match=r"trained on other data.*train it on the same part"):
         MemoryAugmented.around(more, man().settings).fit(log())
+
+
+@pytest.mark.parametrize("inputs", ["evidence", "context", "both"])
+@pytest.mark.parametrize("recency", [True, False])
+def test_one_compiled_pass_says_what_the_steps_say_one_by_one(inputs, recency):
+    gate = GateSettings(inputs=inputs, recency=recency, epochs=3, hidden=8)
+    model = fitted(gate=gate)
+    model.learn(batch([([1], 20), ([4, 5], 21), ([7, 7], 22)], session=199))
+    contexts = Contexts.of([[1], [4, 5], [7, 7, 2], list(range(20))], sessions=[200, 199, -1, 5])
+    at_once, compiled = model._consult(contexts, 8), model._compiled
+    assert isinstance(at_once, CompiledConsultation)
+    model._compiled = None
+    by_step = model._consult(contexts, 8)
+    assert isinstance(by_step, Consultation)
+    width = model._width(8)
+    for one, other in (
+        (at_once.top, by_step.top),
+        ((at_once.evidence.features,), (by_step.evidence.features,)),
+        ((at_once.opening.weights, at_once.shares), (by_step.opening.weights, by_step.shares)),
+        (
+            (at_once.votes.items, at_once.votes.probabilities),
+            (by_step.votes.items, by_step.votes.probabilities),
+        ),
+        (model._mixed(at_once, width), model._mixed(by_step, width)),
+        (model._ranked(at_once, 8)[:2], model._ranked(by_step, 8)[:2]),
+    ):
+        for given, expected in zip(one, other, strict=True):
+            np.testing.assert_allclose(given, expected, rtol=1e-6)
+    model._compiled = compiled

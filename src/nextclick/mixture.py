@@ -17,7 +17,7 @@ from nextclick.baselines.stan import VSTAN, VSTANSettings
 from nextclick.clicks import ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.gate import CERTAINTY, FEATURES, Gate, LearnedGate, Lessons, certainty
 from nextclick.memory_augmented import LIKELY, MemoryAugmented, MemoryAugmentedSettings
-from nextclick.memory_augmented.consultation import Consultation, gate_lessons
+from nextclick.memory_augmented.consultation import Consultation, Consulted, gate_lessons
 from nextclick.recommender import Explanation, Recommendations, State, with_prefix, without_prefix
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
@@ -192,7 +192,7 @@ class Mixture(MemoryAugmented):
             different(np.concatenate(named, axis=1)),
         )
 
-    def _said(self, said: Consultation, items: Ints) -> tuple[Floats, Floats]:
+    def _said(self, said: Consulted, items: Ints) -> tuple[Floats, Floats]:
         """Return of P at these items what is the neural part's, and what the rest's."""
         assert isinstance(said, MixtureConsultation)
         voted, opening = said.votes, said.opening
@@ -208,12 +208,12 @@ class Mixture(MemoryAugmented):
     def _width(self, k: int) -> int:
         return super()._width(max(k, self.settings.candidates))
 
-    def _mixed(self, said: Consultation, k: int) -> tuple[Ints, Floats]:
+    def _mixed(self, said: Consulted, k: int) -> tuple[Ints, Floats]:
         assert isinstance(said, MixtureConsultation)
         neural, rest = self._said(said, said.candidates)
         return best_of(said.candidates, neural + rest, k)
 
-    def _gate_lessons(self, said: Consultation, clicked: Ints) -> Lessons:
+    def _gate_lessons(self, said: Consulted, clicked: Ints) -> Lessons:
         assert isinstance(said, MixtureConsultation)
         given = self._given(said.contexts, clicked[:, None])
         others = np.concatenate([np.empty((len(clicked), 0)), *given], axis=1)

@@ -42,7 +42,7 @@ def test_scores_and_their_log_sums(queries, cosine):
         torch.from_numpy(found.scores), expected.values, rtol=1e-5, atol=1e-4
     )
     torch.testing.assert_close(torch.from_numpy(found.log_sums), expected.values.logsumexp(1))
-    given = vectors.scores_at(asked, 8500, found.items)
+    given = vectors.scores(asked, 8500)(found.items)
     np.testing.assert_allclose(given, found.scores, rtol=1e-5, atol=1e-4)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nextclick.clicks import Ints
 from nextclick.encoders.item_adam import AdamState
-from nextclick.encoders.sifting import Sifted, scores_at, sift
+from nextclick.encoders.sifting import ItemScores, Sifted, sift
 
 Rows = NDArray[np.float32]
 Bits = NDArray[np.uint16]
@@ -89,9 +89,9 @@ class ItemVectors:
         """Return the `k` best of the first items for each query, and its log-sum-exp."""
         return sift(queries, self.rows[:n_items], self.scales, k)
 
-    def scores_at(self, queries: Tensor, n_items: int, items: Ints) -> Rows:
-        """Return the scores of some items, (queries, m); -infinity for others than the first."""
-        return scores_at(queries.numpy(), self.rows[:n_items].numpy(), self.scales, items)
+    def scores(self, queries: Tensor, n_items: int) -> ItemScores:
+        """Return what gives the scores of any of the first items."""
+        return ItemScores(queries.numpy(), self.rows.numpy()[:n_items], self.scales)
 
     def wide(self, n_items: int) -> Tensor:
         """Return the first items as `columns` has them; in float32 where there are none."""

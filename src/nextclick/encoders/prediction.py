@@ -56,14 +56,15 @@ def probabilities(scores: NDArray[np.float32], log_sums: NDArray[np.float32]) ->
     [[0.25, 0.75]]
     """
     found = np.empty(scores.shape)
-    _probabilities(scores, log_sums, found)
+    fill_probabilities(scores, log_sums, found)
     return found
 
 
 @numba.njit(cache=True, nogil=True)
-def _probabilities(
+def fill_probabilities(
     scores: NDArray[np.float32], log_sums: NDArray[np.float32], found: Floats
 ) -> None:
+    """Fill in what `probabilities` returns."""
     for row in range(len(scores)):
         for place in range(scores.shape[1]):
             found[row, place] = np.exp(scores[row, place] - log_sums[row])

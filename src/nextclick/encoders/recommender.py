@@ -122,7 +122,7 @@ class NeuralRecommender(Recommender):
         return Prediction(
             states.numpy(),
             vectors.best(queries, n_items, k),
-            lambda items: vectors.scores_at(queries, n_items, items),
+            vectors.scores(queries, n_items),
         )
 
     @torch.inference_mode()

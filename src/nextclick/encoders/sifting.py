@@ -7,6 +7,7 @@ than their product does. Here a block of items is done with before the next one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numba
@@ -18,6 +19,7 @@ from torch import Tensor
 from nextclick.clicks import Ints
 from nextclick.encoders.exponential import exponential
 from nextclick.encoders.products import product
+from nextclick.selection import keep_smallest
 
 Rows = NDArray[np.float32]
 Ranks = NDArray[np.uint64]
@@ -58,8 +60,8 @@ def sift(queries: Tensor, rows: Tensor, scales: Rows, k: int) -> Sifted:
     --------
     >>> rows, scales = torch.tensor([[1.0], [5.0], [3.0]]), np.ones(3, dtype=np.float32)
     >>> best = sift(torch.tensor([[2.0]]), rows, scales, 2)
-    >>> best.items.tolist(), best.scores.tolist(), best.log_sums.round(3).tolist()
-    ([[1, 2]], [[10.0, 6.0]], [10.018])
+    >>> best.items.tolist(), best.scores.tolist(), round(float(best.log_sums[0]), 3)
+    ([[1, 2]], [[10.0, 6.0]], 10.018)
     """
     n = len(queries)
     held = np.empty((n, _SPARE * k), dtype=np.uint64)
@@ -89,8 +91,21 @@ def scores_at(queries: Rows, rows: Rows, scales: Rows, items: Ints) -> Rows:
     [[5.0, 1.0, -inf, -inf]]
     """
     scores = np.empty(items.shape, dtype=np.float32)
-    _scores_at(queries, rows, scales, items, scores)
+    fill_scores(queries, rows, scales, items, scores)
     return scores
+
+
+@dataclass(frozen=True, eq=False)
+class ItemScores:
+    """What gives the scores of items: queries, and the vectors and scales of a catalog's items."""
+
+    queries: Rows
+    rows: Rows
+    scales: Rows
+
+    def __call__(self, items: Ints) -> Rows:
+        """Return the scores of some items, (queries, m); -infinity for what is no item."""
+        return scores_at(self.queries, self.rows, self.scales, items)
 
 
 def _products(queries: Tensor, rows: Tensor) -> Tensor:
@@ -188,7 +203,7 @@ def _hold(
             ranks[count] = _rank(some[place], first + start + place)
             count += 1
             if count == len(ranks):
-                _keep_smallest(ranks, count, k)
+                keep_smallest(ranks, None, count, k)
                 count = k
                 limit = _score(ranks[k - 1])
     return count, limit
@@ -215,30 +230,6 @@ def _score(rank: np.uint64) -> np.float32:
 
 
 @numba.njit(cache=True, nogil=True)
-def _keep_smallest(ranks: Ranks, n: int, k: int) -> None:
-    """Bring the `k` smallest of the first `n` ranks to the front, the largest of them last."""
-    low, high = 0, n - 1
-    while low < high:
-        pivot = ranks[(low + high) // 2]
-        left, right = low, high
-        while left <= right:
-            while ranks[left] < pivot:
-                left += 1
-            while ranks[right] > pivot:
-                right -= 1
-            if left <= right:
-                ranks[left], ranks[right] = ranks[right], ranks[left]
-                left += 1
-                right -= 1
-        if k - 1 <= right:
-            high = right
-        elif k - 1 >= left:
-            low = left
-        else:
-            break
-
-
-@numba.njit(cache=True, nogil=True)
 def _read(
     held: Ranks, counts: Ints, sums: tuple[Rows, NDArray[np.float64]], sifted: Sifted
 ) -> None:
@@ -247,7 +238,7 @@ def _read(
     for query in range(len(held)):
         ranks, n = held[query], counts[query]
         if n > items.shape[1]:
-            _keep_smallest(ranks, n, items.shape[1])
+            keep_smallest(ranks, None, n, items.shape[1])
             n = items.shape[1]
         for place, rank in enumerate(np.sort(ranks[:n])):
             items[query, place] = np.int64(rank & np.uint64(0xFFFFFFFF))
@@ -256,7 +247,8 @@ def _read(
 
 
 @numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _scores_at(queries: Rows, rows: Rows, scales: Rows, items: Ints, scores: Rows) -> None:
+def fill_scores(queries: Rows, rows: Rows, scales: Rows, items: Ints, scores: Rows) -> None:
+    """Fill in what `scores_at` returns."""
     for query in range(len(items)):
         for place in range(items.shape[1]):
             item = items[query, place]

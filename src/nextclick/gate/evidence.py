@@ -118,7 +118,7 @@ def evidence_features(
         How many entries the memory has.
     """
     features = np.empty((len(distances), FEATURES), dtype=np.float32)
-    _features(distances, named, top_probabilities, memory_size, features)
+    fill_features(distances, named, top_probabilities, memory_size, features)
     return features
 
 
@@ -142,13 +142,14 @@ def certainty(top_probabilities: Floats) -> NDArray[np.float32]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _features(
+def fill_features(
     distances: NDArray[np.float32],
     named: Ints,
     top_probabilities: Floats,
     memory_size: int,
     features: NDArray[np.float32],
 ) -> None:
+    """Fill in what `evidence_features` returns."""
     k = distances.shape[1]
     for row in range(len(distances)):
         for column, place in enumerate((1, 10, 50)):

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numba
 import numpy as np
@@ -19,6 +19,9 @@ from nextclick.clicks import Floats, Mask
 from nextclick.gate.evidence import FEATURES, Array, Evidence, Lessons
 from nextclick.runtime import Runtime
 from nextclick.settings import Settings
+
+Row: TypeAlias = NDArray[np.float32]
+Rows: TypeAlias = NDArray[np.float32]
 
 
 class GateSettings(Settings):
@@ -238,15 +241,11 @@ class LearnedGate(Gate):
         kernel = np.empty((3, len(evidence.distances)))
         weights = np.empty(len(evidence.distances))
         others = np.empty(evidence.silent.shape)
-        contexts = evidence.contexts[:, : self._contexts_seen]
-        features = evidence.features[:, : self._features_seen]
-        seen = contexts, features, evidence.distances, evidence.silent
-        _open(seen, (self._mean, self._spread), self._layers, (weights, kernel, others))
+        seen = evidence.contexts, evidence.features, evidence.distances, evidence.silent
+        fill_opening(seen, self.tables, (weights, kernel, others))
         if self.settings.bandwidth == "nearest":
             return Opening(weights, None, others)
-        if not self.settings.recency:
-            kernel[1:] = 0
-        return Opening(weights, Kernel(kernel[0], kernel[1], kernel[2]), others)
+        return Opening(weights, Kernel(*kernel), others)
 
     def fit(self, lessons: Lessons) -> None:
         """Train on a random nine tenths of the lessons until the last tenth gets no better."""
@@ -309,7 +308,9 @@ class LearnedGate(Gate):
     def _lay_out(self) -> None:
         """Make the weights ready to open by, whenever others take their place."""
         # A call of torch, even one that names a parameter, costs more than the whole network.
-        self._layers = tuple(parameter.detach().numpy() for parameter in self._network.parameters())
+        w_h, b_h, w_o, b_o = (one.detach().numpy() for one in self._network.parameters())
+        sees = self._contexts_seen > 0, self._features_seen > 0, self.settings.recency
+        self.tables = sees, (self._mean, self._spread), (w_h, b_h, w_o, b_o)
 
     def _step(self, lessons: Lessons) -> None:
         loss = self._loss(lessons)
@@ -356,23 +357,22 @@ class LearnedGate(Gate):
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _open(
+def fill_opening(
     seen: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], Mask],
-    standard: tuple[NDArray[np.float32], NDArray[np.float32]],
-    layers: tuple[NDArray[np.float32], ...],
+    tables: tuple[tuple[bool, bool, bool], tuple[Row, Row], tuple[Rows, Row, Rows, Row]],
     opening: tuple[Floats, Floats, Floats],
 ) -> None:
     """Fill in the neural part's weights, the kernel's numbers, and the further weights."""
     contexts, features, distances, silent = seen
-    mean, spread = standard
-    w_h, b_h, w_o, b_o = layers
+    (sees_contexts, sees_features, recency), (mean, spread), (w_h, b_h, w_o, b_o) = tables
     weights, kernel, others = opening
-    n_contexts, n_features = contexts.shape[1], features.shape[1]
+    n_contexts = contexts.shape[1] if sees_contexts else 0
+    n_features = features.shape[1] if sees_features else 0
     inputs = np.empty(n_contexts + n_features, dtype=np.float32)
     hidden = np.empty(len(b_h), dtype=np.float32)
     out = np.empty(len(b_o))
     for row in range(len(distances)):
-        inputs[:n_contexts] = contexts[row]
+        inputs[:n_contexts] = contexts[row, :n_contexts]
         for column in range(n_features):
             inputs[n_contexts + column] = (features[row, column] - mean[column]) / spread[column]
         _multiply(w_h, inputs, b_h, hidden)
@@ -386,8 +386,8 @@ def _open(
             total += others[row, other]
         weights[row] = 1 / total
         others[row] /= total
-        kernel[0, row], kernel[1, row] = np.exp(out[1]), np.exp(out[2])
-        kernel[2, row] = out[3]
+        kernel[0, row] = np.exp(out[1])
+        kernel[1, row], kernel[2, row] = (np.exp(out[2]), out[3]) if recency else (0.0, 0.0)
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})

@@ -19,6 +19,12 @@ from nextclick.growing import Growing
 
 Singles: TypeAlias = NDArray[np.float32]
 
+Layers: TypeAlias = tuple[Singles, Singles, Singles, Singles]
+"""The network's weights, (facts, units), and biases; those of its one output."""
+
+Tables: TypeAlias = tuple[Ints, int, Layers]
+"""Clicks of each item, how many transitions there have been, and the network."""
+
 LEANT = 100
 """How many of the mixture's best items are leant on."""
 
@@ -128,8 +134,13 @@ class Leaning:
         """
         shape = (len(items), min(k, items.shape[1]))
         best, leant = np.empty(shape, dtype=np.int64), np.empty(shape)
-        _best(self._exp(items), items, scores, best, leant)
+        fill_leant(self.tables, items, scores, best, leant)
         return best, leant
+
+    @property
+    def tables(self) -> Tables:
+        """What the compiled code leans by: counts, the clock, and the network."""
+        return self._counts.values, self._clock, self._layers
 
     def factors(self, items: Ints, scores: Floats, asked: Ints) -> Floats:
         """Return what the probabilities of some of these items are multiplied by."""
@@ -185,7 +196,9 @@ class Leaning:
 
     def _lay_out(self) -> None:
         """Make the weights ready to be read, whenever others take their place."""
-        self._layers = tuple(parameter.detach().numpy() for parameter in self._network.parameters())
+        w_h, b_h, w_o, b_o = (one.detach().numpy() for one in self._network.parameters())
+        # A fact's weights side by side: those of all units are one instruction.
+        self._layers = np.ascontiguousarray(w_h.T), b_h, w_o[0], b_o
 
     def _facts(self, items: Ints) -> Singles:
         facts = np.empty((*items.shape, FACTS), dtype=np.float32)
@@ -202,31 +215,45 @@ class Leaning:
 @numba.njit(cache=True, nogil=True)
 def _gather(counts: Ints, clock: int, items: Ints, facts: Singles) -> None:
     """Fill in the facts about items, each about as large as 1; those of no item are all 0."""
+    counted = np.empty((items.shape[1], 3), dtype=np.int64)
     for row in range(len(items)):
+        for column in range(items.shape[1]):  # apart: so many are fetched from memory at once
+            counted[column] = counts[max(items[row, column], 0)]
         for column in range(items.shape[1]):
-            item = items[row, column]
-            if item < 0:
+            if items[row, column] < 0:
                 facts[row, column] = 0
                 continue
-            before, since = counts[item, BEFORE], counts[item, SINCE]
+            before, since = counted[column, BEFORE], counted[column, SINCE]
             facts[row, column, 0] = np.log1p(before + since) / 3
             facts[row, column, 1] = np.log1p(since) / 3
-            facts[row, column, 2] = np.log1p(clock - counts[item, LAST]) / 6
+            facts[row, column, 2] = np.log1p(clock - counted[column, LAST]) / 6
             facts[row, column, 3] = before == 0
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _exp(facts: Singles, layers: tuple[Singles, ...], factors: Floats) -> None:
+def _exp(facts: Singles, layers: Layers, factors: Floats) -> None:
     w_h, b_h, w_o, b_o = layers
+    hidden = np.empty(len(b_h), dtype=np.float32)
     for row in range(len(facts)):
         for column in range(facts.shape[1]):
+            hidden[:] = b_h
+            for fact in range(facts.shape[2]):
+                for unit in range(len(hidden)):
+                    hidden[unit] += w_h[fact, unit] * facts[row, column, fact]
             leaning = b_o[0]
-            for unit in range(len(b_h)):
-                total = b_h[unit]
-                for fact in range(facts.shape[2]):
-                    total += w_h[unit, fact] * facts[row, column, fact]
-                leaning += w_o[0, unit] * total / (1 + abs(total))
-            factors[row, column] = np.exp(leaning)
+            for unit in range(len(hidden)):
+                leaning += w_o[unit] * hidden[unit] / (np.float32(1) + abs(hidden[unit]))
+            factors[row, column] = np.exp(np.float64(leaning))
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_leant(tables: Tables, items: Ints, scores: Floats, best: Ints, leant: Floats) -> None:
+    """Fill in what `Leaning.best` returns."""
+    counts, clock, layers = tables
+    facts, factors = np.empty((*items.shape, FACTS), dtype=np.float32), np.empty(items.shape)
+    _gather(counts, clock, items, facts)
+    _exp(facts, layers, factors)
+    _best(factors, items, scores, best, leant)
 
 
 @numba.njit(cache=True, nogil=True)

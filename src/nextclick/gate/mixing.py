@@ -38,50 +38,68 @@ def mix(
     ([[4, 3]], [[0.45, 0.25]])
     """
     items, scores = np.empty_like(top[0]), np.empty_like(top[1])
-    _mix(weights, top[0], top[1], voted[0], voted[1], voted[2], items, scores)
+    fill_mixture(weights, top, voted, items, scores)
     return items, scores
 
 
 @numba.njit(cache=True, nogil=True)
-def _mix(
+def fill_mixture(
     weights: Floats,
-    top_items: Ints,
-    top_neural: Floats,
-    voted_items: Ints,
-    voted_neural: Floats,
-    voted_memory: Floats,
+    top: tuple[Ints, Floats],
+    voted: tuple[Ints, Floats, Floats],
     items: Ints,
     scores: Floats,
 ) -> None:
+    """Fill in what `mix` returns."""
+    top_items, top_neural = top
+    voted_items, voted_neural, voted_memory = voted
     k, m = top_items.shape[1], voted_items.shape[1]
-    candidates = np.empty(k + m, dtype=np.int64)
-    mixed = np.empty(k + m)
+    named, by_both = np.empty(m, dtype=np.int64), np.empty(m)
+    others, by_neural = np.empty(k, dtype=np.int64), np.empty(k)
     for row in range(len(top_items)):
         w = weights[row]
         n = 0
         while n < m and voted_items[row, n] >= 0:
-            candidates[n] = voted_items[row, n]
-            mixed[n] = w * voted_neural[row, n] + (1 - w) * voted_memory[row, n]
+            mixed = w * voted_neural[row, n] + (1 - w) * voted_memory[row, n]
+            _insert(voted_items[row, n], mixed, named, by_both, n)
             n += 1
-        named = n
+        rest = 0
+        for place in range(k):  # in order already, but for those of equal probabilities
+            if not _is_among(top_items[row, place], named[:n]):
+                mixed = w * top_neural[row, place]
+                _insert(top_items[row, place], mixed, others, by_neural, rest)
+                rest += 1
+        one = other = 0
         for place in range(k):
-            item = top_items[row, place]
-            seen = 0
-            while seen < named and candidates[seen] != item:
-                seen += 1
-            if seen == named:
-                candidates[n] = item
-                mixed[n] = w * top_neural[row, place]
-                n += 1
-        for place in range(k):  # by falling score, then by number
-            best = place
-            for other in range(place + 1, n):
-                better = mixed[other] > mixed[best] or (
-                    mixed[other] == mixed[best] and candidates[other] < candidates[best]
-                )
-                if better:
-                    best = other
-            candidates[place], candidates[best] = candidates[best], candidates[place]
-            mixed[place], mixed[best] = mixed[best], mixed[place]
-            items[row, place] = candidates[place]
-            scores[row, place] = mixed[place]
+            if other == rest or (
+                one < n and _is_before(by_both[one], named[one], by_neural[other], others[other])
+            ):
+                items[row, place], scores[row, place] = named[one], by_both[one]
+                one += 1
+            else:
+                items[row, place], scores[row, place] = others[other], by_neural[other]
+                other += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_before(score: float, item: int, other_score: float, other: int) -> bool:
+    """Return whether an item is better than another: by falling score, then by number."""
+    return score > other_score or (score == other_score and item < other)
+
+
+@numba.njit(cache=True, nogil=True)
+def _insert(item: int, score: float, items: Ints, scores: Floats, n: int) -> None:
+    """Put an item where it belongs among the first `n`, which are in order."""
+    place = n
+    while place > 0 and _is_before(score, item, scores[place - 1], items[place - 1]):
+        items[place], scores[place] = items[place - 1], scores[place - 1]
+        place -= 1
+    items[place], scores[place] = item, score
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_among(item: int, items: Ints) -> bool:
+    among = False
+    for one in items:  # to the end: so the processor compares several at once
+        among |= one == item
+    return among

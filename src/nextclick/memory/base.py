@@ -171,10 +171,10 @@ class Memory(ABC):
         k = self.settings.neighbours if k is None else k
         if k < 1:
             raise BadInputError(f"k is {k}; ask for at least one neighbour")
-        prepared = self._prepared(queries, "queries")
-        if not len(self) or not len(prepared):
-            return Neighbours.none(len(prepared), k)
-        return self._search(prepared, k)
+        checked = self._checked(queries, "queries")
+        if not len(self) or not len(checked):
+            return Neighbours.none(len(checked), k)
+        return self._search(checked, k)
 
     @abstractmethod
     def __len__(self) -> int:
@@ -202,17 +202,20 @@ class Memory(ABC):
 
     @abstractmethod
     def _search(self, queries: Vectors, k: int) -> Neighbours:
-        """Search for at least one query in a memory that is not empty."""
+        """Search for at least one query, not normalised yet, in a memory that is not empty."""
 
     def _prepared(self, vectors: Vectors, what: str) -> Vectors:
         """Return vectors as they are stored and compared."""
+        checked = self._checked(vectors, what)
+        return normalised(checked) if self.settings.normalise else checked
+
+    def _checked(self, vectors: Vectors, what: str) -> Vectors:
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
             raise BadInputError(
                 f"{what} of shape {vectors.shape} do not fit a memory of dimension "
                 f"{self.dimension}; give an array of shape (n, {self.dimension})"
             )
-        prepared = np.ascontiguousarray(vectors, dtype=np.float32)
-        return normalised(prepared) if self.settings.normalise else prepared
+        return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def normalised(vectors: Vectors) -> Vectors:
@@ -224,12 +227,13 @@ def normalised(vectors: Vectors) -> Vectors:
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
     unit = np.empty_like(vectors)
-    _normalise(vectors, unit)
+    fill_normalised(vectors, unit)
     return unit
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _normalise(vectors: Vectors, unit: Vectors) -> None:
+def fill_normalised(vectors: Vectors, unit: Vectors) -> None:
+    """Fill in what `normalised` returns."""
     for row in range(len(vectors)):
         square = np.float32(0)
         for value in vectors[row]:

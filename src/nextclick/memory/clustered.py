@@ -5,7 +5,14 @@ from __future__ import annotations
 import faiss
 
 from nextclick.clicks import Ints
-from nextclick.memory.base import Memory, MemorySettings, Neighbours, State, Vectors
+from nextclick.memory.base import (
+    Memory,
+    MemorySettings,
+    Neighbours,
+    State,
+    Vectors,
+    normalised,
+)
 from nextclick.memory.codes import fitting_codes
 from nextclick.memory.exact import ExactMemory
 from nextclick.memory.inverted_file import InvertedFile
@@ -75,8 +82,9 @@ class ClusteredMemory(Memory):
 
     def _search(self, queries: Vectors, k: int) -> Neighbours:
         if isinstance(self._entries, InvertedFile):
-            return self._entries.search(queries, k, self.threads)
-        return self._entries.search(queries, k)
+            normalise = self.settings.normalise
+            return self._entries.search(queries, k, threads=self.threads, normalise=normalise)
+        return self._entries.search(normalised(queries) if self.settings.normalise else queries, k)
 
     def _exact(self) -> ExactMemory:
         """Return a memory for keys that are normalised, where they are to be, already."""

@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextclick.clicks import Floats, Ints
-from nextclick.memory.base import Memory, MemorySettings, Neighbours, State, Vectors
+from nextclick.memory.base import (
+    Memory,
+    MemorySettings,
+    Neighbours,
+    State,
+    Vectors,
+    normalised,
+)
 from nextclick.memory.window import Window
 
 SAME = 1e-10
@@ -92,6 +99,8 @@ class ExactMemory(Memory):
 
     def _search(self, queries: Vectors, k: int) -> Neighbours:
         keys = self._keys.values
+        if self.settings.normalise:
+            queries = normalised(queries)
         rows, entries = candidates(queries, keys, self._squares.values, min(k, len(self)))
         distances: Vectors = _measured(queries, keys, rows, entries)
         order = np.lexsort((-entries, distances, rows))

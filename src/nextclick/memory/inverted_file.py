@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 
 from nextclick.clicks import Ints
-from nextclick.memory.base import MemorySettings, Neighbours, State, Vectors
+from nextclick.memory.base import MemorySettings, Neighbours, State, Vectors, normalised
 from nextclick.memory.codes import parts_of, rotation, spread, turned
 from nextclick.memory.product_search import ROUNDING, ProductSearch
 from nextclick.memory.search_kernels import SEQUENCES, put_newest, read, smallest
@@ -127,14 +127,18 @@ class InvertedFile:
         self._items.append(items)
         self._set_probes()
 
-    def search(self, queries: Vectors, k: int, threads: int = 1) -> Neighbours:
+    def search(
+        self, queries: Vectors, k: int, *, threads: int = 1, normalise: bool = False
+    ) -> Neighbours:
         """Return the entries nearest to each query, as far as the codes tell.
 
-        FAISS may use so many threads.
+        FAISS may use so many threads. The queries may be normalised first.
         """
         if self._products is not None:
-            items = self._items.values
-            return self._products.search(queries, k, self._probes, items, self._oldest)
+            how = self._probes, self._oldest, normalise
+            return self._products.search(queries, k, how, self._items.values)
+        if normalise:
+            queries = normalised(queries)
         faiss.omp_set_num_threads(threads)
         queries = turned(queries, self._matrix)
         squares = np.einsum("ij,ij->i", queries, queries)[:, None]

@@ -122,7 +122,7 @@ def learned_votes(
     """
     items = np.empty(neighbours.items.shape, dtype=np.int64)
     probabilities = np.empty(items.shape)
-    _vote_learned(
+    vote_learned(
         (neighbours.distances, neighbours.ages, neighbours.sessions, neighbours.items),
         (bandwidths, recency, loyalty),
         sessions,
@@ -298,13 +298,14 @@ def _count(named: Ints, weights: Floats, items: Ints, probabilities: Floats) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def _vote_learned(
+def vote_learned(
     found: tuple[Vectors, Ints, Ints, Ints],
     kernel: tuple[Floats, Floats, Floats],
     asking: Ints,
     items: Ints,
     probabilities: Floats,
 ) -> None:
+    """Fill in what `learned_votes` returns."""
     distances, ages, sessions, named = found
     shares = np.empty(distances.shape)
     _weigh_learned((distances, ages, sessions), kernel, asking, shares)

@@ -18,8 +18,10 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from nextclick.clicks import Ints
-from nextclick.memory.base import Neighbours, Vectors
+from nextclick.memory.base import Neighbours, Vectors, fill_normalised
+from nextclick.memory.nearest_centres import Centres, nearest_centres, prepared
 from nextclick.memory.search_kernels import place_of
+from nextclick.selection import keep_smallest
 
 WORDS = 256
 """Code words of each part: what a byte can tell apart."""
@@ -29,6 +31,9 @@ ROUNDING = 1e-6
 
 _SPARE = 4
 """Entries held for each that is wanted, before the furthest are dropped."""
+
+_DEEP, _WIDE = 8, 16
+"""Distances of a group that are compared to find a limit, and groups that are so at once."""
 
 
 class Lists(NamedTuple):
@@ -79,8 +84,10 @@ class ProductSearch:
         words = faiss.vector_to_array(index.pq.centroids).reshape(index.pq.M, WORDS, index.pq.dsub)
         # All words' first coordinates together, then the second: 16 words are one instruction.
         by_coordinate = np.ascontiguousarray(words.transpose(0, 2, 1))
-        self._tables = matrix, centroids, squares, by_coordinate
+        self._tables = matrix, prepared(centroids, squares), by_coordinate
         self._lists = Lists.of(index)
+        # As a named tuple it takes numba longer to know the types than to search.
+        self._places = self._lists.codes, self._lists.ids, self._lists.sizes
 
     @classmethod
     def fits(cls, index: Any) -> bool:
@@ -100,18 +107,21 @@ class ProductSearch:
         self._lists.look_up(self._index, np.arange(self._index.nlist))
 
     def search(
-        self, queries: Vectors, k: int, probes: int, items: NDArray[np.int32], oldest: int
+        self, queries: Vectors, k: int, how: tuple[int, int, bool], items: NDArray[np.int32]
     ) -> Neighbours:
         """Return the entries nearest to each query, of entries alike the newest.
 
         Parameters
         ----------
         queries
-            As `Memory` prepares them: not turned.
-        k, probes
-            How many entries to find, and in how many clusters to look.
-        items, oldest
-            The items of all entries in the order of writing, and the number of the first.
+            Not turned.
+        k
+            How many entries to find.
+        how
+            In how many clusters to look; the number of the oldest entry; whether queries are to be
+            normalised.
+        items
+            The items of all entries in the order of writing.
         """
         shape = len(queries), k
         found = (
@@ -120,7 +130,7 @@ class ProductSearch:
             np.empty(shape, dtype=np.int64),
             np.empty(shape, dtype=np.int64),
         )
-        _search(queries, self._tables, self._lists, (probes, oldest), items, found)
+        _search(queries, self._tables, self._places, how, items, found)
         return Neighbours(*found)
 
 
@@ -142,53 +152,104 @@ _SUM = {"reassoc", "contract", "nsz"}
 @numba.njit(cache=True, nogil=True)
 def _search(
     queries: Vectors,
-    tables: tuple[Vectors, Vectors, Vectors, NDArray[np.float32]],
+    tables: tuple[Vectors, Centres, NDArray[np.float32]],
     lists: tuple[Ints, Ints, Ints],
-    how: tuple[int, int],
+    how: tuple[int, int, bool],
     items: NDArray[np.int32],
     found: tuple[Vectors, Ints, Ints, Ints],
 ) -> None:
-    matrix, centroids, squares, words = tables
-    all_codes, all_ids, sizes = lists
-    probes, oldest = how
-    k, parts = found[0].shape[1], len(words)
+    matrix, centres, words = tables
+    probes, oldest, normalise = how
+    k = found[0].shape[1]
+    keys = queries
+    if normalise:
+        keys = np.empty_like(queries)
+        fill_normalised(queries, keys)
     query = np.empty(matrix.shape[1], dtype=np.float32)
-    gaps = np.empty(len(centroids), dtype=np.float32)
     near = np.empty(probes, dtype=np.int64)
-    table = np.empty(parts * WORDS, dtype=np.float32)
     held = np.empty(_SPARE * k, dtype=np.uint64), np.empty(_SPARE * k, dtype=np.int64)
-    distances = np.empty(sizes.max(), dtype=np.float32)
     for row in range(len(queries)):
-        _turn(queries[row], matrix, query)
+        _turn(keys[row], matrix, query)
         zero = np.float32(ROUNDING) * _square(query)
-        _gaps(query, centroids, squares, gaps)
-        _nearest(gaps, near)
-        n = 0
-        limit = np.float32(np.inf)
-        for cluster in near:
-            size = sizes[cluster]
-            if not size:
-                continue
-            codes = carray(_pointer(all_codes[cluster]), (size * parts,), np.uint8)
-            ids = carray(_pointer(all_ids[cluster]), (size,), np.int64)
-            _tabulate(query, centroids[cluster], words, table)
-            _look_up(table, codes, parts, distances[:size])
-            for entry in range(size):
-                distance = distances[entry]
-                if distance > limit:
-                    continue
-                if distance <= zero:
-                    distance = np.float32(0)
-                age = len(items) - 1 - place_of(ids[entry], oldest)
-                held[0][n] = _rank(distance, age)
-                held[1][n] = ids[entry]
-                n += 1
-                if n == len(held[0]):
-                    _keep_smallest(held, n, k)
-                    n = k
-                    # What counts as zero is no further than an entry at zero.
-                    limit = max(zero, _distance(held[0][k - 1]))
+        nearest_centres(query, centres, near)
+        distances = _measured(query, near, centres[0], words, lists)
+        n = _hold(distances, zero, near, lists, (oldest, len(items)), k, held)
         _read(held, n, items, found, row)
+
+
+@numba.njit(cache=True, nogil=True)
+def _measured(
+    query: Vectors,
+    near: Ints,
+    centroids: Vectors,
+    words: NDArray[np.float32],
+    lists: tuple[Ints, Ints, Ints],
+) -> Vectors:
+    """Return the distances of all entries of some clusters."""
+    all_codes, _, sizes = lists
+    parts = len(words)
+    entries = 0
+    for cluster in near:
+        entries += sizes[cluster]
+    distances = np.empty(entries, dtype=np.float32)
+    table = np.empty(parts * WORDS, dtype=np.float32)
+    start = 0
+    for cluster in near:
+        size = sizes[cluster]
+        if not size:
+            continue
+        codes = carray(_pointer(all_codes[cluster]), (size * parts,), np.uint8)
+        _tabulate(query, centroids[cluster], words, table)
+        _look_up(table, codes, parts, distances[start : start + size])
+        start += size
+    return distances
+
+
+@numba.njit(cache=True, nogil=True)
+def _hold(
+    distances: Vectors,
+    zero: np.float32,
+    near: Ints,
+    lists: tuple[Ints, Ints, Ints],
+    order: tuple[int, int],
+    k: int,
+    held: tuple[NDArray[np.uint64], Ints],
+) -> int:
+    """Hold the nearest entries of some clusters, hardly more than `k`; return how many are held."""
+    _, all_ids, sizes = lists
+    oldest, entries = order
+    # What counts as zero is no further than an entry at zero.
+    chosen = _within(distances, max(zero, _enough(distances, k)))
+    n = at = start = 0
+    for cluster in near:
+        size = sizes[cluster]
+        if not size:
+            continue
+        ids = carray(_pointer(all_ids[cluster]), (size,), np.int64)
+        while at < len(chosen) and chosen[at] < start + size:
+            distance, id_ = distances[chosen[at]], ids[chosen[at] - start]
+            if distance <= zero:
+                distance = np.float32(0)
+            age = entries - 1 - place_of(id_, oldest)
+            held[0][n], held[1][n] = _rank(distance, age), id_
+            at += 1
+            n += 1
+            if n == len(held[0]):
+                keep_smallest(held[0], held[1], n, k)
+                n = k
+        start += size
+    return n
+
+
+@numba.njit(cache=True, nogil=True)
+def _within(distances: Vectors, limit: np.float32) -> NDArray[np.int32]:
+    """Return which distances are within a limit."""
+    chosen = np.empty(len(distances) + 1, dtype=np.int32)
+    n = 0
+    for entry in range(len(distances)):  # without a branch, which processors would guess wrongly
+        chosen[n] = entry
+        n += distances[entry] <= limit
+    return chosen[:n]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -204,7 +265,7 @@ def _read(
     distances, found_items, found_sessions, found_ages = found
     k = distances.shape[1]
     if n > k:
-        _keep_smallest(held, n, k)
+        keep_smallest(ranks, ids, n, k)
         n = k
     order = np.argsort(ranks[:n])
     for place in range(n):
@@ -248,31 +309,6 @@ def _square(vector: Vectors) -> np.float32:
     for value in vector:
         square += value * value
     return square
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_SUM)
-def _gaps(query: Vectors, centroids: Vectors, squares: Vectors, gaps: Vectors) -> None:
-    """Fill in how far each centre is, less what is the same for all."""
-    for centroid in range(len(centroids)):
-        product = np.float32(0)
-        for dimension in range(len(query)):
-            product += query[dimension] * centroids[centroid, dimension]
-        gaps[centroid] = squares[centroid] - np.float32(2) * product
-
-
-@numba.njit(cache=True, nogil=True)
-def _nearest(gaps: Vectors, near: Ints) -> None:
-    """Fill in where the smallest gaps are, ascending."""
-    known = 0
-    for place in range(len(gaps)):
-        if known == len(near) and gaps[place] >= gaps[near[known - 1]]:
-            continue
-        known = min(known + 1, len(near))
-        at = known - 1
-        while at > 0 and gaps[place] < gaps[near[at - 1]]:
-            near[at] = near[at - 1]
-            at -= 1
-        near[at] = place
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
@@ -322,26 +358,24 @@ def _look_up(table: Vectors, codes: NDArray[np.uint8], parts: int, distances: Ve
 
 
 @numba.njit(cache=True, nogil=True)
-def _keep_smallest(held: tuple[NDArray[np.uint64], Ints], n: int, k: int) -> None:
-    """Bring the `k` smallest of the first `n` ranks to the front, the largest of them last."""
-    ranks, ids = held
-    low, high = 0, n - 1
-    while low < high:
-        pivot = ranks[(low + high) // 2]
-        left, right = low, high
-        while left <= right:
-            while ranks[left] < pivot:
-                left += 1
-            while ranks[right] > pivot:
-                right -= 1
-            if left <= right:
-                ranks[left], ranks[right] = ranks[right], ranks[left]
-                ids[left], ids[right] = ids[right], ids[left]
-                left += 1
-                right -= 1
-        if k - 1 <= right:
-            high = right
-        elif k - 1 >= left:
-            low = left
-        else:
-            break
+def _enough(distances: Vectors, k: int) -> np.float32:
+    """Return a distance that at least `k` are within, hardly more of them than that.
+
+    If so many groups have one within it, there are as many. Groups are 8 that lie 16 apart:
+    compared 16 at once, as numbers, which are ordered as floats from 0 on are.
+    """
+    chunks = len(distances) // (_DEEP * _WIDE)
+    if chunks * _WIDE < k:
+        return np.float32(np.inf)
+    numbers = distances.view(np.int32)
+    least = np.full(chunks * _WIDE, 2**31 - 1, dtype=np.int32)
+    for chunk in range(chunks):
+        own = least[chunk * _WIDE : (chunk + 1) * _WIDE]
+        for deep in range(_DEEP):
+            start = (chunk * _DEEP + deep) * _WIDE
+            some = numbers[start : start + _WIDE]
+            for place in range(_WIDE):
+                own[place] = min(own[place], some[place])
+    keep_smallest(least, None, len(least), k)
+    enough: np.float32 = least[k - 1 : k].view(np.float32)[0]
+    return enough

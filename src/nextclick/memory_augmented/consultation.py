@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from nextclick.memory.kernel import (
     own_session,
     votes,
 )
+from nextclick.memory_augmented.compiled import CompiledConsultation
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +56,9 @@ class Consultation:
         )
 
 
+Consulted: TypeAlias = Consultation | CompiledConsultation
+
+
 @dataclass(frozen=True, eq=False)
 class Moment:
     """What learning some transitions needs of the moment before: keys for memory, and lessons."""
@@ -77,7 +82,7 @@ def one_moment(pieces: Sequence[Moment]) -> Moment:
     )
 
 
-def gate_lessons(said: Consultation, clicked: Ints) -> Lessons:
+def gate_lessons(said: Consulted, clicked: Ints) -> Lessons:
     """Return what the gate learns from what was said before these clicks."""
     matches = said.neighbours.items == clicked[:, None]
     by_nearest = nearest_weights(said.neighbours)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nextclick.clicks import CONTEXT_LENGTH, ClickLog, Contexts, Floats, Ints, Transitions
 from nextclick.encoders.prediction import Prediction
 from nextclick.encoders.recommender import AT_ONCE, NeuralRecommender
+from nextclick.encoders.sifting import ItemScores
 from nextclick.errors import BadInputError
 from nextclick.gate import (
     LEANT,
@@ -18,6 +19,7 @@ from nextclick.gate import (
     Gate,
     Leaning,
     LeaningLessons,
+    LearnedGate,
     Lessons,
     evidence_features,
     make_gate,
@@ -27,8 +29,10 @@ from nextclick.memory import make_memory
 from nextclick.memory.base import Memory, Neighbours, Vectors
 from nextclick.memory.contexts import PastContexts
 from nextclick.memory.kernel import strongest_voters, voting_sessions
+from nextclick.memory_augmented.compiled import LIKELY, CompiledConsultation, consult_compiled
 from nextclick.memory_augmented.consultation import (
     Consultation,
+    Consulted,
     Moment,
     gate_lessons,
     one_moment,
@@ -51,9 +55,6 @@ HELD_OUT = 0.1
 
 VOTERS = 3
 """How many of the memory entries that voted for an item an explanation names."""
-
-LIKELY = 20
-"""How many of the neural part's best items the gate's evidence looks at."""
 
 
 class MemoryAugmented(Recommender):
@@ -143,6 +144,8 @@ class MemoryAugmented(Recommender):
     # The contract
 
     _trained: NeuralRecommender | None = None
+    _compiled: tuple[LearnedGate, Leaning] | None
+    """The gate and the leaning, where what the parts say is weighed in one compiled pass."""
 
     def _fit_and_absorb(self, log: ClickLog, validation: ClickLog | None, *, absorb: bool) -> None:
         if validation is None:
@@ -293,6 +296,10 @@ class MemoryAugmented(Recommender):
         self._gate = self._new_gate()
         learned = self.settings.gate.kind == "learned"
         self._leaning = Leaning(self.runtime.seed) if learned and self.settings.gate.lean else None
+        self._compiled = None
+        by_kernel = self.settings.gate.bandwidth == "learned"
+        if by_kernel and isinstance(self._gate, LearnedGate) and self._leaning is not None:
+            self._compiled = self._gate, self._leaning
 
     def _new_gate(self) -> Gate:
         return make_gate(self.settings.gate, self._neural.dimension, self.runtime)
@@ -307,10 +314,14 @@ class MemoryAugmented(Recommender):
         self._contexts.add(contexts)
         self._contexts.keep(len(self._memory))
 
-    def _consult(self, contexts: Contexts, k: int = 1) -> Consultation:
+    def _consult(self, contexts: Contexts, k: int = 1) -> Consulted:
         width = self._width(k)
         neural = self._neural.predict(contexts, width)
         neighbours = self._memory.search(neural.representations)
+        if self._compiled is not None and isinstance(neural.score, ItemScores):
+            entries, (gate, leaning) = len(self._memory), self._compiled
+            said = contexts.sessions, neural, neural.score, neighbours
+            return consult_compiled(*said, entries, gate, leaning, k)
         top = neural.top(width)
         evidence = self._evidence(neural, top, neighbours)
         opening = self._gate.open(evidence)
@@ -332,8 +343,10 @@ class MemoryAugmented(Recommender):
         """Return how many items are looked at to recommend `k`."""
         return min(max(k, LIKELY if self._leaning is None else LEANT), self.n_items)
 
-    def _mixed(self, said: Consultation, k: int) -> tuple[Ints, Floats]:
+    def _mixed(self, said: Consulted, k: int) -> tuple[Ints, Floats]:
         """Return the best items of P, before any leaning."""
+        if isinstance(said, CompiledConsultation):
+            return said.mixed[0][:, :k], said.mixed[1][:, :k]
         voted = said.votes
         return mix(
             said.opening.weights,
@@ -341,35 +354,37 @@ class MemoryAugmented(Recommender):
             (voted.items, said.neural.at(voted.items), voted.probabilities),
         )
 
-    def _ranked(self, said: Consultation, k: int) -> Ranked:
+    def _ranked(self, said: Consulted, k: int) -> Ranked:
+        if isinstance(said, CompiledConsultation):
+            return Ranked(*said.best, said.weights)
         if self._leaning is None:
             items, scores = self._mixed(said, k)
         else:
             items, scores = self._leaning.best(*self._mixed(said, self._width(k)), k)
         return Ranked(items, scores, said.opening.weights)
 
-    def _said(self, said: Consultation, asked: Ints) -> tuple[Floats, Floats]:
+    def _said(self, said: Consulted, asked: Ints) -> tuple[Floats, Floats]:
         """Return of P at these items what is the neural part's, and what the memory's."""
         voted, weights = said.votes, said.opening.weights[:, None]
         named = (asked[:, :, None] == voted.items[:, None, :]) & (asked[:, :, None] >= 0)
         memory = (1 - weights) * (named * voted.probabilities[:, None, :]).sum(2)
         return weights * said.neural.at(asked), memory
 
-    def _factors(self, said: Consultation, asked: Ints) -> Floats:
+    def _factors(self, said: Consulted, asked: Ints) -> Floats:
         """Return what leaning multiplies the probabilities of recommended items by."""
         if self._leaning is None:
             return np.ones(asked.shape)
         width = self._width(asked.shape[1])
         return self._leaning.factors(*self._mixed(said, width), asked)
 
-    def _moment_of(self, said: Consultation, clicked: Ints) -> Moment:
+    def _moment_of(self, said: Consulted, clicked: Ints) -> Moment:
         leaning = None
         if self._leaning is not None:
             leaning = self._leaning.lessons(*self._mixed(said, self._width(LEANT)), clicked)
         lessons = self._gate_lessons(said, clicked)
         return Moment(self.n_items, said.neural.representations, lessons, leaning)
 
-    def _gate_lessons(self, said: Consultation, clicked: Ints) -> Lessons:
+    def _gate_lessons(self, said: Consulted, clicked: Ints) -> Lessons:
         return gate_lessons(said, clicked)
 
     def _keys(
