@@ -1,11 +1,13 @@
-"""A step of Adam that is computed aside, and taken later."""
+"""A step of Adam that is computed aside and taken later, and the state of what takes it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 
 class AdamStep:
@@ -60,3 +62,32 @@ class AdamStep:
         for parameter, ahead in zip(self._parameters, self.ahead, strict=True):
             parameter.data = ahead.data
             self._optimizer.state[parameter] = self._twin.state[ahead]
+
+
+def network_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, NDArray[Any]]:
+    """Return copies of a small network's weights, and of the optimizer's moments.
+
+    Examples
+    --------
+    >>> network = torch.nn.Linear(1, 1)
+    >>> sorted(network_state(network, torch.optim.Adam(network.parameters())))
+    ['weights/bias', 'weights/weight']
+    """
+    state: dict[str, NDArray[Any]] = {}
+    for name, parameter in network.named_parameters():
+        state[f"weights/{name}"] = parameter.detach().numpy().copy()
+        for key, value in optimizer.state.get(parameter, {}).items():
+            state[f"moments/{name}/{key}"] = value.numpy().copy()
+    return state
+
+
+def restore_network(
+    network: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, NDArray[Any]]
+) -> None:
+    """Take up what `network_state` returned; other names in it are left alone."""
+    for name, parameter in network.named_parameters():
+        parameter.data = torch.tensor(state[f"weights/{name}"])
+        prefix = f"moments/{name}/"
+        moments = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        if moments:
+            optimizer.state[parameter] = {k: torch.tensor(v) for k, v in moments.items()}

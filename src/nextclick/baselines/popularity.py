@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from nextclick.clicks import ClickLog, Contexts, Transitions
-from nextclick.recommender import PopularItems, Ranked, Recommender, State
+from nextclick.popular import PopularItems
+from nextclick.recommender import Ranked, Recommender, State
 from nextclick.settings import Settings
 
 

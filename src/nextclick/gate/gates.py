@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from nextclick.adam import AdamStep
+from nextclick.adam import AdamStep, network_state, restore_network
 from nextclick.clicks import Floats, Mask
 from nextclick.gate.evidence import FEATURES, Array, Evidence, Lessons
 from nextclick.runtime import Runtime
@@ -285,24 +285,15 @@ class LearnedGate(Gate):
 
     def state(self) -> dict[str, Array]:
         """Return the weights, the optimizer's moments and the standardisation."""
-        state: dict[str, Array] = {"mean": self._mean.copy(), "spread": self._spread.copy()}
-        for name, parameter in self._network.named_parameters():
-            state[f"weights/{name}"] = parameter.detach().numpy().copy()
-            for key, value in self._optimizer.state.get(parameter, {}).items():
-                state[f"moments/{name}/{key}"] = value.numpy().copy()
-        return state
+        standard = {"mean": self._mean.copy(), "spread": self._spread.copy()}
+        return standard | network_state(self._network, self._optimizer)
 
     def restore(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
         self._mean = state["mean"]
         self._spread = state["spread"]
         self._optimizer = self._new_optimizer()
-        for name, parameter in self._network.named_parameters():
-            parameter.data = torch.tensor(state[f"weights/{name}"])
-            prefix = f"moments/{name}/"
-            moments = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            if moments:
-                self._optimizer.state[parameter] = {k: torch.tensor(v) for k, v in moments.items()}
+        restore_network(self._network, self._optimizer, state)
         self._lay_out()
 
     def _lay_out(self) -> None:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from nextclick.adam import AdamStep
+from nextclick.adam import AdamStep, network_state, restore_network
 from nextclick.clicks import Floats, Ints
 from nextclick.gate.evidence import Array
 from nextclick.growing import Growing
@@ -175,23 +175,14 @@ class Leaning:
 
     def state(self) -> dict[str, Array]:
         """Return the counts, the weights, and the optimizer's moments."""
-        state: dict[str, Array] = {"counts": self._counts.values, "clock": np.array(self._clock)}
-        for name, parameter in self._network.named_parameters():
-            state[f"weights/{name}"] = parameter.detach().numpy().copy()
-            for key, value in self._optimizer.state.get(parameter, {}).items():
-                state[f"moments/{name}/{key}"] = value.numpy().copy()
-        return state
+        counted = {"counts": self._counts.values, "clock": np.array(self._clock)}
+        return counted | network_state(self._network, self._optimizer)
 
     def restore(self, state: dict[str, Array]) -> None:
         """Take up what `state` returned."""
         self._counts = Growing(state["counts"].copy())
         self._clock = int(state["clock"])
-        for name, parameter in self._network.named_parameters():
-            parameter.data = torch.tensor(state[f"weights/{name}"])
-            prefix = f"moments/{name}/"
-            moments = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            if moments:
-                self._optimizer.state[parameter] = {k: torch.tensor(v) for k, v in moments.items()}
+        restore_network(self._network, self._optimizer, state)
         self._lay_out()
 
     def _lay_out(self) -> None:
