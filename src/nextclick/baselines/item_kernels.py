@@ -15,7 +15,7 @@ import numpy as np
 from nextclick.baselines.compiled import NOTHING, compiled, rank
 from nextclick.baselines.growing_lists import Lists, append, can_append, find, fits, room_for
 from nextclick.baselines.item_entries import count, item_of, number_of
-from nextclick.baselines.session_kernels import Answers, Questions
+from nextclick.baselines.questions import Answers, Questions
 from nextclick.clicks import CONTEXT_LENGTH, Floats, Ints
 
 

@@ -9,7 +9,7 @@ from nextclick.baselines import item_kernels as kernels
 from nextclick.baselines.compiled import NOTHING, read_only, runs
 from nextclick.baselines.growing_lists import GrowingLists, fill
 from nextclick.baselines.predictor import Predictor
-from nextclick.baselines.session_kernels import Answers, Questions
+from nextclick.baselines.questions import Answers, Questions
 from nextclick.baselines.session_numbers import SessionNumbers
 from nextclick.clicks import CONTEXT_LENGTH, Contexts, Floats, Ints, Transitions
 from nextclick.growing import Growing

@@ -13,6 +13,7 @@ from nextclick.baselines import session_kernels as kernels
 from nextclick.baselines.compiled import NOTHING, read_only, runs
 from nextclick.baselines.growing_lists import GrowingLists, fill
 from nextclick.baselines.predictor import Predictor
+from nextclick.baselines.questions import Answers, Questions
 from nextclick.baselines.session_numbers import SessionNumbers
 from nextclick.clicks import CONTEXT_LENGTH, Contexts, Floats, Ints, Transitions
 from nextclick.growing import Growing
@@ -106,14 +107,14 @@ class NeighbouringSessions(Predictor):
             self._items_of.arrays, self._sessions_of.arrays, self._last_click.values, self._clock
         )
 
-    def _questions(self, contexts: Contexts) -> kernels.Questions:
-        return kernels.Questions(*runs(contexts), self._sessions.find(contexts.sessions))
+    def _questions(self, contexts: Contexts) -> Questions:
+        return Questions(*runs(contexts), self._sessions.find(contexts.sessions))
 
     def _count(self, transitions: Transitions) -> None:
         contexts = transitions.contexts.last(CONTEXT_LENGTH).known(self.n_items)
         sessions = self._sessions.add(contexts.sessions)
         self._items_of.resize(len(self._sessions))
-        answers = kernels.Answers(*runs(contexts), sessions, read_only(transitions.items))
+        answers = Answers(*runs(contexts), sessions, read_only(transitions.items))
         fill(
             lambda first: kernels.learn(self._history, answers, first),
             len(transitions),

@@ -15,6 +15,7 @@ import numpy as np
 
 from nextclick.baselines.compiled import NOTHING, compiled, hash_table, rank, slot_of
 from nextclick.baselines.growing_lists import Lists, append, can_append, find, move_to_end
+from nextclick.baselines.questions import Answers, Questions
 from nextclick.clicks import Floats, Ints
 
 UNIT = 1 << 32
@@ -89,28 +90,6 @@ class Votes(NamedTuple):
     sums: Ints
     counts: Ints
     filled: Ints
-
-
-class Questions(NamedTuple):
-    """Contexts, none of them empty, and the number of each one's own session, -1 if not known.
-
-    A context's own session is no neighbour of it.
-    """
-
-    items: Ints
-    starts: Ints
-    ends: Ints
-    own: Ints
-
-
-class Answers(NamedTuple):
-    """Transitions, and the number of each one's session."""
-
-    items: Ints
-    starts: Ints
-    ends: Ints
-    sessions: Ints
-    targets: Ints
 
 
 class Rules(NamedTuple):
