@@ -31,6 +31,14 @@ Apply: TypeAlias = Callable[[], None]
 PARTS: Final = ("neural", "gate", "memory")
 """What can learn online; every recommender has some of them."""
 
+
+class Ahead(NamedTuple):
+    """What of a step was planned before its batch was tested, and for how many items."""
+
+    take: Apply
+    n_items: int
+
+
 LEARNING_BATCH = 100
 """How many transitions are learned at a time (the paper's schedule)."""
 
@@ -311,6 +319,7 @@ class Recommender(ABC):
         tested: Sequence[Tested],
         *,
         parts: Collection[str] | None = None,
+        ahead: Ahead | None = None,
     ) -> Apply:
         """Compute a gradient step, and return the function that takes it.
 
@@ -324,7 +333,7 @@ class Recommender(ABC):
         they began with. So it makes no difference to the weights when that is. (It does to what is
         remembered: a key is what the weights made of the context when it was tested.)
 
-        The parameters are those of `step`.
+        The parameters are those of `step`, and what `plan_ahead` returned for the same batch.
 
         Examples
         --------
@@ -340,7 +349,32 @@ class Recommender(ABC):
             return nothing_to_apply
         lessons = [one.lessons for one in tested if one.lessons is not None]
         known = max([transitions.n_items, *(one.n_items for one in tested)])
-        return self._plan(transitions, learning, lessons, known)
+        if ahead is not None and ahead.n_items != known:
+            ahead = None
+        return self._plan(transitions, learning, lessons, known, ahead)
+
+    def plan_ahead(
+        self, transitions: Transitions, *, parts: Collection[str] | None = None
+    ) -> Ahead | None:
+        """Compute what of `plan` needs nothing that `test` returns, if there is anything.
+
+        It makes no difference to the step. While the last piece of a batch is tested and
+        remembered, another thread may do this: then the step is ready sooner.
+
+        Parameters
+        ----------
+        transitions
+            The batch.
+        parts
+            Which of the method's `parts` learn; all of them by default.
+        """
+        learning = self._learning(transitions, parts)
+        # Items that are new in this batch are known only when it is remembered.
+        if not learning or transitions.n_items > self.n_items:
+            return None
+        n_items = self.n_items
+        take = self._plan_ahead(transitions, learning, n_items)
+        return None if take is None else Ahead(take, n_items)
 
     def recommend_one(self, clicked: Iterable[str | int], k: int = 20) -> list[Recommended]:
         """Return recommendations for one session, given and answered by external ids.
@@ -421,12 +455,22 @@ class Recommender(ABC):
         parts: frozenset[str],  # noqa: ARG002 - the contract's
         lessons: list[Any],  # noqa: ARG002 - the contract's
         n_items: int,  # noqa: ARG002 - the contract's
+        ahead: Ahead | None,  # noqa: ARG002 - the contract's
     ) -> Apply:
         """Compute a gradient step on a batch that was remembered in one or more pieces.
 
         It is about the first `n_items` items; there may be more by now. Most methods take none.
         """
         return nothing_to_apply
+
+    def _plan_ahead(
+        self,
+        transitions: Transitions,  # noqa: ARG002 - the contract's
+        parts: frozenset[str],  # noqa: ARG002 - the contract's
+        n_items: int,  # noqa: ARG002 - the contract's
+    ) -> Apply | None:
+        """Compute what of a step needs no lessons, if there is anything."""
+        return None
 
     def _lessons(self, transitions: Transitions) -> Any:  # noqa: ARG002 - the contract's
         """Return what learning needs of how things stand; contexts known, none of them empty."""

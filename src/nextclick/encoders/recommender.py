@@ -40,6 +40,7 @@ from nextclick.encoders.training import (
 from nextclick.errors import BadInputError
 from nextclick.growing import Growing
 from nextclick.recommender import (
+    Ahead,
     Apply,
     Ranked,
     Recommender,
@@ -170,6 +171,15 @@ class NeuralRecommender(Recommender):
         transitions: Transitions,
         parts: frozenset[str],  # noqa: ARG002 - the contract's
         lessons: list[Any],  # noqa: ARG002 - the contract's
+        n_items: int,
+        ahead: Ahead | None,
+    ) -> Apply:
+        return self.plan_step(transitions, n_items) if ahead is None else ahead.take
+
+    def _plan_ahead(
+        self,
+        transitions: Transitions,
+        parts: frozenset[str],  # noqa: ARG002 - the contract's
         n_items: int,
     ) -> Apply:
         return self.plan_step(transitions, n_items)

@@ -37,9 +37,11 @@ from nextclick.memory_augmented.consultation import (
     gate_lessons,
     one_moment,
 )
+from nextclick.memory_augmented.holding_out import hold_out
 from nextclick.memory_augmented.settings import MemoryAugmentedSettings
 from nextclick.recommender import (
     LEARNING_BATCH,
+    Ahead,
     Apply,
     Explanation,
     Ranked,
@@ -49,9 +51,6 @@ from nextclick.recommender import (
     without_prefix,
 )
 from nextclick.runtime import Runtime
-
-HELD_OUT = 0.1
-"""Share of the training sessions that the gate is fitted on when no validation part is given."""
 
 VOTERS = 3
 """How many of the memory entries that voted for an item an explanation names."""
@@ -149,7 +148,7 @@ class MemoryAugmented(Recommender):
 
     def _fit_and_absorb(self, log: ClickLog, validation: ClickLog | None, *, absorb: bool) -> None:
         if validation is None:
-            log, validation = _hold_out(log)
+            log, validation = hold_out(log)
             absorb = True
         self._fit(log, validation)
         if validation is None:
@@ -226,10 +225,17 @@ class MemoryAugmented(Recommender):
         self._write(keys, contexts[usable], transitions.items[usable])
 
     def _plan(
-        self, transitions: Transitions, parts: frozenset[str], lessons: list[Any], n_items: int
+        self,
+        transitions: Transitions,
+        parts: frozenset[str],
+        lessons: list[Any],
+        n_items: int,
+        ahead: Ahead | None,
     ) -> Apply:
         steps = []
-        if "neural" in parts:
+        if ahead is not None:
+            steps.append(ahead.take)
+        elif "neural" in parts:
             steps.append(self._neural.plan_step(transitions, n_items))
         if "gate" in parts and lessons:
             steps.append(self._gate.plan(Lessons.together([moment.lessons for moment in lessons])))
@@ -240,6 +246,11 @@ class MemoryAugmented(Recommender):
                 take_step()
 
         return take_steps
+
+    def _plan_ahead(
+        self, transitions: Transitions, parts: frozenset[str], n_items: int
+    ) -> Apply | None:
+        return self._neural.plan_step(transitions, n_items) if "neural" in parts else None
 
     def _plan_leaning(self, lessons: Sequence[Moment]) -> list[Apply]:
         parts = [moment.leaning for moment in lessons if moment.leaning is not None]
@@ -435,18 +446,3 @@ def _together(pieces: Sequence[Ranked]) -> Ranked:
         return pieces[0]
     items, scores, weights = zip(*pieces, strict=True)
     return Ranked(np.concatenate(items), np.concatenate(scores), np.concatenate(weights))
-
-
-def _hold_out(log: ClickLog) -> tuple[ClickLog, ClickLog | None]:
-    """Cut the last sessions off as a validation part, if there are any to spare."""
-    sessions, first = np.unique(log.sessions, return_index=True)
-    n = int(len(sessions) * HELD_OUT)
-    last = sessions[np.argsort(first, kind="stable")][len(sessions) - n :]
-    held = np.isin(log.sessions, last)
-    if not held.any():
-        return log, None
-
-    def part(mask: NDArray[np.bool_]) -> ClickLog:
-        return ClickLog(log.sessions[mask], log.items[mask], log.times[mask])
-
-    return part(~held), part(held)

@@ -134,10 +134,14 @@ class Learner:
         if not isinstance(given, int):
             self._take(given)
             return
-        for records in self._log.read(self.learning.position, given):
-            self._take(records)
-            if self._stopping:
-                return
+        self.learning.hurried = True  # far behind, as after a start
+        try:
+            for records in self._log.read(self.learning.position, given):
+                self._take(records)
+                if self._stopping:
+                    return
+        finally:
+            self.learning.hurried = False
 
     def _take(self, records: Sequence[Record]) -> None:
         for record in records:

@@ -27,6 +27,8 @@ class Learning:
         The one that answers.
     load
         Returns the model that a record of the log names, as a pupil.
+
+    `hurried` says whether the models may use a second thread: what they learn is the same.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Learning:
         self.group: list[Pending] = []
         self.new_items: dict[str, float] = {}
         self.early_groups = 0
+        self.hurried = False
         self._load = load
 
     @property
@@ -122,7 +125,7 @@ class Learning:
         group, self.group = self.group, []
         if group:
             for pupil in self.pupils:
-                pupil.take(group, self.rules["learn"])
+                pupil.take(group, self.rules["learn"], hurried=self.hurried)
 
     def _cast_shadow(self, name: str | None) -> None:
         self.shadow_name = name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from nextclick.clicks import CONTEXT_LENGTH, Contexts, Transitions
 from nextclick.evaluation.metrics import ranks_of
 from nextclick.memory.window import Window
 from nextclick.persistence import Picture
-from nextclick.recommender import LEARNING_BATCH, Recommender, State, Tested
+from nextclick.recommender import LEARNING_BATCH, Ahead, Recommender, State, Tested
 from nextclick.serving.live import click_time
 from nextclick.serving.log import Record
 from nextclick.serving.packing import pack, unpack
@@ -71,6 +72,7 @@ class Pupil:
         self._batch: list[tuple[Transitions, Tested]] = []
         # For each entry that the memory wrote here, the click it was written for.
         self._origins = Window.empty(np.int64)
+        self._planner = ThreadPoolExecutor(1, "planner")  # begins a thread when it is first used
 
     @property
     def room(self) -> int:
@@ -90,7 +92,9 @@ class Pupil:
         self.model.catalog.add([item])
         return True
 
-    def take(self, group: Sequence[Pending], parts: Collection[str]) -> None:
+    def take(
+        self, group: Sequence[Pending], parts: Collection[str], *, hurried: bool = False
+    ) -> None:
         """Test and remember a group; take a learning step when it fills the batch.
 
         Parameters
@@ -99,8 +103,17 @@ class Pupil:
             What was clicked.
         parts
             Which parts of the model learn.
+        hurried
+            Whether the step may be planned in a second thread meanwhile: it makes no difference but
+            to the time, and to what is left for others.
         """
         transitions = self._transitions(group)
+        whole = ahead = None
+        if hurried and len(transitions) == self.room:
+            whole = _together([*(piece for piece, _ in self._batch), transitions])
+        # Asked here: in the other thread it may be known in the meantime.
+        if whole is not None and whole.n_items <= self.model.n_items:
+            ahead = self._planner.submit(self.model.plan_ahead, whole, parts=parts)
         tested = self.model.test(transitions, CUTOFF, by_part=True)
         self._score(group, transitions, tested)
         with self._changing:
@@ -109,7 +122,7 @@ class Pupil:
                 self._note_origins(group)
         self._batch.append((transitions, tested))
         if not self.room:
-            self._step(parts)
+            self._step(parts, None if ahead is None else ahead.result())
 
     def origin(self, age: int) -> int | None:
         """Return the number of the click that a memory entry was written for, if it was here."""
@@ -136,12 +149,11 @@ class Pupil:
         self._batch = [(piece, tested) for piece, tested in unpack(outline["batch"], arrays)]
         self._origins = Window(arrays["origins"])
 
-    def _step(self, parts: Collection[str]) -> None:
+    def _step(self, parts: Collection[str], ahead: Ahead | None) -> None:
         transitions = _together([piece for piece, _ in self._batch])
         tested = [tested for _, tested in self._batch]
-        take_step = self.model.plan(
-            transitions, tested, parts=parts
-        )  # the long part: nobody waits for it
+        # The long part: nobody waits for it.
+        take_step = self.model.plan(transitions, tested, parts=parts, ahead=ahead)
         with self._changing:
             take_step()
         self._batch = []
