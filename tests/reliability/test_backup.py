@@ -38,7 +38,8 @@ class Visitors:
             thread.start()
 
     def _visit(self, url: str, key: str, name: str) -> None:
-        with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}) as http:
+        headers = {"authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
             n = 0
             while not self._done.is_set():
                 n += 1
@@ -95,7 +96,7 @@ def test_a_backup_while_it_runs(
     again = zygote.serve("--state", str(restored))
     again.wait_until_ready()
     headers = {"authorization": f"Bearer {key}"}
-    with httpx.Client(base_url=again.url, headers=headers) as http:
+    with httpx.Client(base_url=again.url, headers=headers, timeout=60) as http:
         there = {
             (name, click["event_id"])
             for name in ("v0", "v1", "v2")
