@@ -271,6 +271,22 @@ def test_claims_are_stated_whichever_way_they_come_out(study: Study) -> None:
     assert any(line.startswith("No: MAN+-NARM is above NARM") for line in text.paragraphs)
 
 
+def test_a_gate_that_does_not_turn_from_the_network_for_new_items_is_explained(
+    study: Study,
+) -> None:
+    computed(study, "sknn")
+    outcome = invented(study, man_plus_narm=0.5).outcomes["man-plus-narm"]
+    for new, old, said in ((0.9, 0.1, "No: "), (0.1, 0.9, "Yes: ")):
+        weights = np.where(outcome.evaluation.new, new, old).astype(np.float32)
+        evaluation = replace(outcome.evaluation, weights=weights)
+        study.outcomes["man-plus-narm"] = replace(outcome, evaluation=evaluation)
+        text = claims.parts(study)[0]
+        assert isinstance(text, Text)
+        (line,) = [one for one in text.paragraphs if "The gate of MAN+-NARM" in one]
+        assert line.startswith(said)
+        assert ("leaning" in line) == (said == "No: ")
+
+
 def test_the_order_that_fits_is_the_nearer_one(study: Study) -> None:
     computed(study, "sknn")
     study.paper["overall"]["diginetica"]["SKNN"] = [0.5, 0.5, 0.5, 0.5]

@@ -108,7 +108,10 @@ def _gate(study: Study, row: Row) -> str:
     if evaluation is None or not evaluation.new.any():
         return _unknown(claim)
     new, old = evaluation.mean_weight(evaluation.new), evaluation.mean_weight(~evaluation.new)
-    return _stated(claim, new < old, f"mean weight {new:.3f} for new, {old:.3f} for old ones")
+    evidence = f"mean weight {new:.3f} for new, {old:.3f} for old ones"
+    if new >= old and study.cells[row.name].settings["gate"]["lean"]:
+        evidence += "; what brings new items up in this row is leaning, which comes after the gate"
+    return _stated(claim, new < old, evidence)
 
 
 def _moonshot(study: Study) -> str:
