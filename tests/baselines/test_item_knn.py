@@ -113,6 +113,14 @@ def test_what_a_session_did_itself_says_nothing_to_it():
     assert model.recommend(Contexts.of([[0]], sessions=[8]), 2).items.tolist() == [[1, -1]]
 
 
+def test_a_long_session_says_nothing_to_itself_up_to_both_ends_of_what_was_counted():
+    model = ItemKNN().fit(ClickLog.of([(7, item, float(item)) for item in range(41)]))
+    own = model.recommend(Contexts.of([[20]], sessions=[7]), 41)
+    assert (own.items == -1).all()
+    other = model.recommend(Contexts.of([[20]], sessions=[8]), 41).items[0]
+    assert sorted(other[other >= 0].tolist()) == [*range(20), *range(21, 41)]
+
+
 def test_rare_items_count_less_with_regularization():
     together = [(session, item) for session in range(8) for item in (0, 1)]
     alone = [(session, 1) for session in range(8, 40)]
