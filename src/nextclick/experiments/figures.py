@@ -51,7 +51,8 @@ def hit_rate_over_time(results: Sequence[Result], window: int, cutoff: int = 20)
             hovertemplate="%{y:.3f}",
         )
     figure.update_xaxes(title="clicks tested", tickformat=",")
-    figure.update_yaxes(title=f"HR@{cutoff}", tickformat=".2f", rangemode="tozero")
+    # Lines, not areas: methods that are close together are told apart where zero is not shown.
+    figure.update_yaxes(title=f"HR@{cutoff}", tickformat=".2f")
     return _dressed(figure)
 
 
