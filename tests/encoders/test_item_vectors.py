@@ -99,7 +99,8 @@ def test_steps_of_adam_equal_torch(cosine, half):
         before = vectors.rows.clone(), known.first.clone()
         extra = Extra.of(clicked, of_vectors, seen, of_rows)
         moved, ahead = vectors.adapted(exponents, queries, extra, known)
-        assert torch.equal(vectors.rows, before[0])
+        # Behind the items there is room to grow, with whatever was in that memory.
+        assert torch.equal(vectors.rows[:n], before[0][:n])
         assert torch.equal(known.first, before[1])
         vectors, known = moved, ahead
     usual = torch.arange(n) != 3  # a row of zeros has no direction
