@@ -147,7 +147,7 @@ class Log:
         try:
             self._insert(rows)
         except sqlite3.Error as error:
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error):  # the first error is the one to tell of
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
             raise self._write_error(error) from error
